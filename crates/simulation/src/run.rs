@@ -128,10 +128,14 @@ async fn afterwards(world: &Arc<World>, server: &mut Server<'_>, random: &mut Ra
     server.open(true);
     let resources = world.origin.oracle.lock().resources.clone();
     for (number, resource) in resources.iter().enumerate() {
-        let mut hits = Vec::new();
+        let (mut hits, mut broke_off) = (Vec::new(), false);
         for _ in 0..3 {
             let Some(mut client) = world.connect(random) else { return };
             match world.get(&mut client, number).await {
+                // What the disk damaged before is found out by the first that reads it, and the origin may have another by now.
+                Some(answer) if answer.status == 200 && !answer.is_whole && world.disk_fails && !broke_off => {
+                    broke_off = true
+                }
                 Some(answer) if answer.status == 200 && answer.is_whole => {
                     hits.push(answer.field("cache-status").is_some_and(|said| said.contains("; hit")));
                 }

@@ -1,12 +1,9 @@
 //! What is made of the memory: the engine of a new cache that finds the most with it, and how much is for its index.
 //!
 //! A budget of memory is for the index and for hot objects. What an index takes follows from the disk and from how large objects
-//! are; what it is worth was measured ([docs/lab/policies.md], [docs/replay.md]): the engine `generational` finds 7 to 10 of 100
+//! are; what it is worth was measured (`docs/lab/policies.md`, `docs/replay.md`): the engine `generational` finds 7 to 10 of 100
 //! requests more than those that evict in the order of writing, as long as it has an entry for each object of the mean size. Below that, the
 //! engines of the paper HashCache need less and less memory for each object, down to none (its section 3).
-//!
-//! [docs/lab/policies.md]: https://github.com/tinaja/tinaja/blob/main/docs/lab/policies.md
-//! [docs/replay.md]: https://github.com/tinaja/tinaja/blob/main/docs/replay.md
 
 use std::fmt;
 
@@ -20,9 +17,7 @@ use crate::engines::{GENERATIONAL, HASHCACHE_LOG, HASHCACHE_LOGLRU, HASHCACHE_SE
 const LEAST_DISK_BYTES: u64 = 32 << 20;
 /// Of the memory, so much is for hot objects at the least.
 const LEAST_HOT: u64 = 4;
-/// Bits of memory an object, of the engines that need less: by count of allocations, [docs/lab/hashcache-index.md].
-///
-/// [docs/lab/hashcache-index.md]: https://github.com/tinaja/tinaja/blob/main/docs/lab/hashcache-index.md
+/// Bits of memory an object, of the engines that need less: by count of allocations, `docs/lab/hashcache-index.md`.
 const BITS: [(EngineRef, u64); 3] = [(HASHCACHE_LOGLRU, 38), (HASHCACHE_SETMEM, 12), (HASHCACHE_SET, 0)];
 
 /// What is made of a budget.

@@ -94,7 +94,7 @@ fn next(engine: &Inner) -> Option<Place> {
 /// Write again what is worth it, and drop the rest; false if the disk does not take what has to be written first.
 fn clean_one(engine: &Inner, region: Place) -> bool {
     // Once a segment was written over, the others alone no longer say what counts.
-    if !engine.covered.lock().is_any() && !snapshot::take(engine, false) {
+    if !engine.covered().is_any() && !snapshot::take(engine, false) {
         return false;
     }
     let displaced = engine.indexed.index.displaced();
@@ -123,7 +123,7 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
             false
         }
     };
-    let is_covered = || engine.tally.known(number).last_number < engine.covered.lock().by_both();
+    let is_covered = || engine.tally.known(number).last_number < engine.covered().by_both();
     let is_said =
         || entries.as_ref().is_some_and(|entries| void::say_again(engine, engine.tally.known(number).log, entries));
     // Snapshots need no free segment, so there is a way on whatever is full.

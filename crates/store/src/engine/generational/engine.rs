@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::options::GenerationalOptions;
 use super::recover::{self, Opened};
@@ -194,6 +194,11 @@ impl Inner {
     fn worth(&self, hits: u8, place: Place) -> u64 {
         let known = self.tally.known(self.indexed.log.layout.region_number(place));
         self.policy.worth_of_one(&known.segment(known.objects), hits).max(0.0).to_bits()
+    }
+
+    /// What snapshots cover. It is kept while one is written, so others wait by the clock.
+    pub(super) fn covered(&self) -> MutexGuard<'_, Covered> {
+        self.indexed.log.device.clock().lock(&self.covered)
     }
 
     /// Bytes of records written so far, new and again.

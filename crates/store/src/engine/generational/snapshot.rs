@@ -55,7 +55,7 @@ pub fn read_header(header: &SnapshotHeader) -> (u64, bool) {
 
 /// Whether so much was written since the last one that it is time for another.
 pub fn is_due(engine: &Inner) -> bool {
-    let grown = engine.written().saturating_sub(engine.covered.lock().at);
+    let grown = engine.written().saturating_sub(engine.covered().at);
     grown >= engine.options.saved.area_bytes() * SNAPSHOT_SHARE
 }
 
@@ -64,7 +64,7 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
     if engine.options.read_only || engine.indexed.log.frontier.is_retired() {
         return false;
     }
-    let mut covered = engine.covered.lock();
+    let mut covered = engine.covered();
     let up_to = {
         // Every record with a lower number has its slot, and what it removed is gone from the index.
         let _alone = engine.publishing.write();

@@ -28,7 +28,7 @@ const MOST_OF_A_SEGMENT: u64 = 16;
 /// Write marks for what the entries of a segment void, and wait until they last, and whatever is newer; false if the disk takes
 /// none, or they are too many.
 pub fn say_again(engine: &Inner, log: u8, entries: &[SummaryEntry]) -> bool {
-    let (layout, index, by_both) = (engine.indexed.log.layout, &engine.indexed.index, engine.covered.lock().by_both());
+    let (layout, index, by_both) = (engine.indexed.log.layout, &engine.indexed.index, engine.covered().by_both());
     let voids = |entry: &&SummaryEntry| entry.number >= by_both && index.may_displace(entry.id_low);
     let needed = entries.iter().filter(voids).filter(|entry| index.find(entry.id_low).is_none()).count();
     if (needed * layout.header_bytes()) as u64 > layout.region_bytes / MOST_OF_A_SEGMENT {

@@ -37,14 +37,14 @@ fn work(clock: &Clock, engine: &Weak<Inner>) {
 
 fn is_due(engine: &Inner) -> bool {
     let Some(layout) = engine.snapshots else { return false };
-    let grown = engine.log.frontier.next().0.saturating_sub(engine.snapshot.lock().up_to.0);
+    let grown = engine.log.frontier.next().0.saturating_sub(engine.log.device.clock().lock(&engine.snapshot).up_to.0);
     grown >= layout.area_bytes() * SNAPSHOT_SHARE
 }
 
 /// Take a snapshot now, and wait for the disk. A failure leaves the older snapshot, and is logged.
 pub fn take(engine: &Inner) {
     let Some(layout) = engine.snapshots.filter(|_| !engine.log.frontier.is_retired()) else { return };
-    let mut newest = engine.snapshot.lock();
+    let mut newest = engine.log.device.clock().lock(&engine.snapshot);
     let up_to = {
         // Everything before this place has its slot, and what it removed is gone from the index.
         let _alone = engine.publishing.write();
