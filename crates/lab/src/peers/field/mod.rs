@@ -1,7 +1,7 @@
 //! The whole field side by side: six other servers and ours as reverse proxies, each with settings that are kept as files.
 //!
 //! - [`Product`] is one of them, and where it is found;
-//! - `crates/lab/peers/` has their settings, which [`settings`] puts together;
+//! - `crates/lab/peers/` has their settings, which `settings` puts together;
 //! - [`Stand`] is a file system of its own for each, or a directory for who is not root;
 //! - [`Side`] is a server on a stand: started, ended, started again, and what it takes;
 //! - [`Cores`] keeps them all on the same core, and the load on others;
