@@ -93,11 +93,14 @@ impl Frontier {
         }
         state.unsynced.retain(|_, turn| *turn > up_to);
         state.synced = state.synced.max(up_to);
-        let mut told = |tells: bool, failed: fn(&mut FrontierState) -> &mut Option<String>| {
-            let hears = due.iter().any(|sync| sync.tells == tells && sync.done.is_some());
-            hears.then(|| failed(&mut state).take()).flatten().map_or(Ok(()), Err)
-        };
-        let (outside, inside) = (told(true, |state| &mut state.failed), told(false, |state| &mut state.failed_inside));
+        let hears = |tells: bool| due.iter().any(|sync| sync.tells == tells && sync.done.is_some());
+        let inside = if hears(false) { state.failed_inside.take() } else { None };
+        let outside = if hears(true) { state.failed.take() } else { None };
+        if outside.is_some() {
+            // It has been told.
+            state.failed_inside = None;
+        }
+        let (outside, inside) = (outside.map_or(Ok(()), Err), inside.map_or(Ok(()), Err));
         let mut ops = Vec::new();
         self.write_summaries(&mut state, &mut ops, up_to);
         ops.extend(self.due_syncs(&mut state));
