@@ -192,6 +192,9 @@ pub(super) fn open_all(
     mut secret: Option<Secret>,
 ) -> Result<Cache, OpenError> {
     let of = sites.len() as u16;
+    // A disk that joins others is no new cache, so the memory does not choose its engine.
+    let is_new = sites.iter().all(|site| matches!(site.there, There::Nothing));
+    let options = &CacheOptions { engine_by_memory: options.engine_by_memory && is_new, ..options.clone() };
     let mut disks = Vec::new();
     // Those that exist first: a new disk among them gets their secret.
     let mut order: Vec<_> = (0_u16..).zip(sites).collect();
