@@ -37,7 +37,8 @@ pub struct Limits {
     pub head: Duration,
     /// A connection without a request is closed after this. Default 60 s.
     pub idle: Duration,
-    /// A client that neither takes nor sends bytes amid a message is given up after this. Default 60 s.
+    /// A client that neither takes nor sends bytes amid a message is given up after this. Default 60 s. One that takes less than 32 KiB in this
+    /// time may count as one that takes nothing, since the system does not tell of less; under TLS it may be given up after three times as long.
     pub client_stall: Duration,
     /// Bytes a second that a client must send of a request's content, in the mean, once it has been waited for as long as
     /// `client_stall`: a byte now and then is not taken for progress. Time in which the origin takes nothing does not count. Default 500;

@@ -7,9 +7,15 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size, socket_send_buffer_size};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
+
+/// A client that takes so much in as long as it may take nothing is seen to move: at 60 s, 550 bytes a second.
+const TOLD_BYTES: u32 = 32 * 1024;
+/// What a TLS session holds of what is sent.
+const SESSION_BYTES: u32 = 64 * 1024;
 
 /// A connection. Memory: a socket; under TLS a read buffer of 16 KiB, and what the session takes, some 20 KB.
 ///
@@ -34,6 +40,19 @@ impl Stream {
     /// See [`bound_send_buffer`].
     pub fn bound_send_buffer(&self, most: usize) {
         self.tcp().inspect(|tcp| bound_send_buffer(tcp, most));
+    }
+
+    /// From now on the system says that it takes more as soon as a part of the network's own speed has gone out: [`TOLD_BYTES`], where else it
+    /// waits until a third of its buffer is free, which over a thin link may be minutes. Who waits sees so that something moves.
+    pub fn tell_early(&self) {
+        // Failing is harmless: then only who takes a third of the buffer in time is seen to move.
+        self.tcp().inspect(|tcp| drop(SockRef::from(tcp).set_tcp_notsent_lowat(2 * TOLD_BYTES)));
+    }
+
+    /// For how many times as long as a client may take nothing nothing may be seen to move: a TLS session takes bytes of which it does not
+    /// say how many have gone.
+    pub fn blind_stalls(&self) -> u32 {
+        if matches!(self, Stream::Tls(_) | Stream::Inside(_)) { 1 + SESSION_BYTES / TOLD_BYTES } else { 1 }
     }
 
     /// What the client has not taken is dropped when this is closed, which resets the connection: else the system keeps it for minutes, for a

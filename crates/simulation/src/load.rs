@@ -133,7 +133,10 @@ impl World {
             _ => fields.push_str("Cache-Control: max-age=3\r\n"),
         }
         let reads = match random.below(12) {
-            0 => Reads::Slowly(random.millis(1..2000)),
+            0 => {
+                let most = *random.one(&[2_000, 2_000, 6_000]);
+                Reads::Slowly(random.millis(1..most))
+            }
             1 => Reads::Until(random.below(length + 1) as usize),
             _ => Reads::Well,
         };

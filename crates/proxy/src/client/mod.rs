@@ -11,6 +11,7 @@ mod queue;
 mod write;
 
 pub(crate) use self::h2::{CONNECTION_FIELDS, H2};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -48,7 +49,7 @@ impl Patience {
     }
 
     /// Sends `before`, `piece` and `behind`, with a flush where that is asked for. Whether the client has taken them, but for what its
-    /// connection holds; that counts too where it takes no more.
+    /// connection holds; that counts too where it takes no more. It may take as long as it likes, if it takes something again and again.
     pub async fn send(
         &self,
         stream: &mut Stream,
@@ -56,14 +57,16 @@ impl Patience {
         flushes: bool,
     ) -> bool {
         let (bytes, full) = (before.len() + piece.len(), AtomicUsize::new(0));
-        let sent = self.clock.timeout(self.stall, async {
+        let sent = async {
             let most = self.held.is_tight().then_some(LEAST_SEND_BUFFER_BYTES);
-            let mut stream = Filling { stream: &mut *stream, full: &full, most };
+            let Patience { clock, stall, .. } = self;
+            let mut stream = Filling { stream: &mut *stream, full: &full, most, clock, stall: *stall, stalled: None };
             write_as_one(&mut stream, before, piece, behind).await?;
             if flushes { stream.flush().await } else { Ok(()) }
-        });
+        };
         match self.held.hold(|| bytes + full.load(Relaxed), sent).await {
-            Ok(Ok(sent)) => sent.is_ok(),
+            Ok(Ok(())) => true,
+            Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => false,
             // Let go, or it took nothing for too long.
             Err(_) | Ok(Err(_)) => {
                 stream.abandon();

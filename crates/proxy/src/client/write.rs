@@ -3,36 +3,55 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use tinaja_clock::{Clock, Timer};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::stream::Stream;
 
-/// A client's connection while something is sent, which notes how much the system holds of it where it takes no more.
+/// A client's connection while something is sent. Errors of its own: [`io::ErrorKind::TimedOut`] once it has taken nothing for as long as it may.
+///
+/// Memory: a timer while it takes no more.
 pub(super) struct Filling<'a> {
     pub stream: &'a mut Stream,
+    /// How much the system holds of it where it takes no more.
     pub full: &'a AtomicUsize,
     /// Where it takes no more, the system holds no more than this of what is sent from then on.
     pub most: Option<usize>,
+    pub clock: &'a Clock,
+    /// How long it may take nothing.
+    pub stall: Duration,
+    /// Runs while it takes nothing.
+    pub stalled: Option<Pin<Box<Timer>>>,
 }
 
 impl Filling<'_> {
-    fn noting<T>(&mut self, sent: Poll<T>) -> Poll<T> {
-        if sent.is_pending() {
-            let full = self.stream.send_buffer_bytes();
-            self.full.fetch_max(full, Relaxed);
-            self.most.filter(|most| full > *most).inspect(|most| self.stream.bound_send_buffer(*most));
+    fn noting<T>(&mut self, cx: &mut Context<'_>, sent: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if sent.is_ready() {
+            self.stalled = None;
+            return sent;
         }
-        sent
+        let full = self.stream.send_buffer_bytes();
+        self.full.fetch_max(full, Relaxed);
+        self.most.filter(|most| full > *most).inspect(|most| self.stream.bound_send_buffer(*most));
+        if self.stalled.is_none() {
+            self.stream.tell_early();
+        }
+        let (stream, clock, stall) = (&self.stream, self.clock, self.stall);
+        let stalled =
+            self.stalled.get_or_insert_with(|| Box::pin(clock.timer(stall.saturating_mul(stream.blind_stalls()))));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
 impl AsyncWrite for Filling<'_> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let sent = Pin::new(&mut *self.stream).poll_write(cx, bytes);
-        self.noting(sent)
+        self.noting(cx, sent)
     }
 
     fn poll_write_vectored(
@@ -41,7 +60,7 @@ impl AsyncWrite for Filling<'_> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let sent = Pin::new(&mut *self.stream).poll_write_vectored(cx, parts);
-        self.noting(sent)
+        self.noting(cx, sent)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -50,12 +69,12 @@ impl AsyncWrite for Filling<'_> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let sent = Pin::new(&mut *self.stream).poll_flush(cx);
-        self.noting(sent)
+        self.noting(cx, sent)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let sent = Pin::new(&mut *self.stream).poll_shutdown(cx);
-        self.noting(sent)
+        self.noting(cx, sent)
     }
 }
 
@@ -78,3 +97,7 @@ pub(super) async fn write_as_one(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

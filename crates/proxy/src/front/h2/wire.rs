@@ -69,7 +69,10 @@ impl Passing {
     fn note(&mut self) {
         self.full = match (self.blocked || self.unflushed, self.full) {
             (false, _) => 0,
-            (true, 0) => self.stream.send_buffer_bytes(),
+            (true, 0) => {
+                self.stream.tell_early();
+                self.stream.send_buffer_bytes()
+            }
             (true, full) => full,
         };
     }
