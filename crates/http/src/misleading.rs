@@ -41,13 +41,22 @@ const OURS: [&str; 2] = ["x-forwarded-for", "x-forwarded-proto"];
 /// What CGI makes HTTP_PROXY of, the variable by which programs choose a proxy of their own (httpoxy). It means nothing in HTTP.
 const PROXY: &str = "proxy";
 
+/// Conditions, which a cache judges itself: whoever fetches for the store asks without those of the client. With underscores they are no
+/// conditions to it, but some origins would heed them, and say of what others are sent that it still holds.
+const CONDITIONS: [&str; 5] = ["if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since"];
+
 /// Whether an origin does not get a field of this name: it would make it answer for another URL, and the answer may be stored; or it
 /// passes for what the proxy says.
 pub fn is_misleading(name: &HeaderName, may_be_stored: bool) -> bool {
     let name = name.as_str();
     let dashed = if name.contains('_') { Cow::from(name.replace('_', "-")) } else { name.into() };
-    let overrides = || OVERRIDES.binary_search(&&*dashed).is_ok() || dashed.starts_with(OVERRIDING_PREFIX);
-    dashed == PROXY || dashed != name && OURS.contains(&&*dashed) || may_be_stored && overrides()
+    let is_spelt_otherwise = dashed != name;
+    let overrides = || {
+        OVERRIDES.binary_search(&&*dashed).is_ok()
+            || dashed.starts_with(OVERRIDING_PREFIX)
+            || is_spelt_otherwise && CONDITIONS.contains(&&*dashed)
+    };
+    dashed == PROXY || is_spelt_otherwise && OURS.contains(&&*dashed) || may_be_stored && overrides()
 }
 
 /// The fields of a request that its origin does not get.
@@ -71,6 +80,13 @@ mod tests {
         let mut found = lost(&always, false);
         found.sort_unstable();
         assert_eq!(found, ["proxy", "x-forwarded_proto", "x_forwarded_for"]);
+        for name in ["if_none_match", "if-modified_since", "if_range"] {
+            assert_eq!(
+                (lost(&[name], true).len(), lost(&[name.replace('_', "-").as_str()], true).len()),
+                (1, 0),
+                "{name}"
+            );
+        }
         for name in ["x_forwarded_host", "X-Original_Url", "x-middleware-rewrite", "x_middleware_rewrite", "Forwarded"]
         {
             assert_eq!((lost(&[name], true).len(), lost(&[name], false).len()), (1, 0), "{name}");

@@ -37,7 +37,8 @@ pub fn fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
 /// their bytes. `None` where the response does not vary (or may not be stored at all).
 ///
 /// The origin has answered what is forwarded, so that is what counts: a field that ends at this hop, or that the proxy takes away or
-/// sets, is as one that the client has not sent.
+/// sets, is as one that the client has not sent. And some origins do not tell `accept_language` from `accept-language`: a field in such a
+/// spelling counts as well, apart from the one that is meant.
 pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
     let names = fields(response)?;
     if names.is_empty() {
@@ -45,12 +46,15 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
     }
     let mut hasher = blake3::Hasher::new();
     let ends_here = hops::hop_by_hop(request);
+    let has_other_spelling = |name: &HeaderName| name.as_str().contains('_');
+    let any = names.iter().any(has_other_spelling);
+    let spelt_otherwise: Vec<&HeaderName> = request.keys().filter(|name| any || has_other_spelling(name)).collect();
     for name in &names {
         part(&mut hasher, name.as_str().as_bytes());
         // Several lines of a field mean the same as one line with commas (RFC 9110 5.2).
         let mut value = Vec::new();
-        let is_sent = is_sent(request, name, &ends_here);
-        let lines = request.get_all(name).iter().filter(|_| is_sent);
+        let sent = is_sent(request, name, &ends_here);
+        let lines = request.get_all(name).iter().filter(|_| sent);
         for (index, line) in lines.enumerate() {
             if index > 0 {
                 value.extend_from_slice(b", ");
@@ -59,12 +63,19 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
         }
         // An absent field differs from an empty one (RFC 9111 4.1), and a value's normal form from its bytes.
         let (form, value) = match normal_form(name, &value) {
-            _ if !is_sent => (0, value),
+            _ if !sent => (0, value),
             None => (1, value),
             Some(normal) => (2, normal),
         };
         hasher.update(&[form]);
         part(&mut hasher, &value);
+        for other in &spelt_otherwise {
+            let is_same = *other != name && other.as_str().replace('_', "-") == name.as_str().replace('_', "-");
+            for line in request.get_all(*other).iter().filter(|_| is_same && is_sent(request, other, &ends_here)) {
+                hasher.update(&[3]);
+                part(&mut hasher, line.as_bytes());
+            }
+        }
     }
     let mut key = [0; 16];
     hasher.finalize_xof().fill(&mut key);
@@ -158,6 +169,21 @@ mod tests {
         // These stay, whatever Connection says.
         let named = [("authorization", "a"), ("connection", "authorization")];
         assert_ne!(of(&["authorization"], &named), of(&["authorization"], &[]));
+    }
+
+    /// What CGI does not tell apart: an origin had answered `Accept_Language: de`, and everybody without either got it.
+    #[test]
+    fn another_spelling_counts() {
+        let by = |request: &[(&str, &str)]| of(&["accept-language, user-agent"], request);
+        let german = by(&[("accept_language", "de")]);
+        for other in [&[][..], &[("accept-language", "de")], &[("accept_language", "en")], &[("user_agent", "de")]] {
+            assert_ne!(german, by(other), "{other:?}");
+        }
+        assert_eq!(german, by(&[("accept_language", "de"), ("x_other", "1")]));
+        // Not where it is not forwarded, and nothing changes for those who send none.
+        assert_eq!(by(&[]), by(&[("accept_language", "de"), ("connection", "accept_language")]));
+        assert_eq!(of(&["x-forwarded-host"], &[("x_forwarded_host", "1")]), of(&["x-forwarded-host"], &[]));
+        assert_ne!(of(&["x_a"], &[("x-a", "1")]), of(&["x_a"], &[]));
     }
 
     #[test]

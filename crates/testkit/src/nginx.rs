@@ -72,6 +72,25 @@ impl Nginx {
         )
     }
 
+    /// Answer everything with what the script makes of it, by FastCGI to the server behind this socket. Nothing of a request is kept
+    /// from it: names with underscores pass too, which nginx drops unless it is told otherwise.
+    pub fn start_fastcgi(socket: &Path, script: &Path) -> Self {
+        let params = [
+            ("SCRIPT_FILENAME", &*script.display().to_string()),
+            ("REQUEST_METHOD", "$request_method"),
+            ("REQUEST_URI", "$request_uri"),
+            ("QUERY_STRING", "$query_string"),
+            ("CONTENT_TYPE", "$content_type"),
+            ("CONTENT_LENGTH", "$content_length"),
+            ("SERVER_PROTOCOL", "$server_protocol"),
+            ("REMOTE_ADDR", "$remote_addr"),
+        ];
+        let params: String = params.iter().map(|(name, value)| format!("fastcgi_param {name} {value}; ")).collect();
+        let socket = socket.display();
+        let location = format!("underscores_in_headers on; location / {{ fastcgi_pass unix:{socket}; {params} }}");
+        Nginx::start_with(|_| {}, None, "", &location)
+    }
+
     fn start_on(fill: impl FnOnce(&Path), certificates: Option<&Certificates>) -> Self {
         Nginx::start_as(fill, certificates, "")
     }

@@ -8,6 +8,7 @@
 mod support;
 
 mod admin;
+mod app_servers;
 mod apt;
 mod bad_origin;
 mod bad_start;
