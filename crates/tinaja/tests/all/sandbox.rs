@@ -32,7 +32,7 @@ fn home(sandbox: bool, origin: &Origin) -> (Home, String) {
     home.certificate("www", "DNS:www.test");
     fs::write(home.path("hosts"), "a.test\n").unwrap();
     let list = home.path("hosts");
-    home.listener += &format!("[[cache_rule]]\nhost_file = \"{}\"\ncache = false\n", list.display());
+    home.listener += &format!("[[cache_rule]]\nhost_file = \"{}\"\npath = \"/y\"\nstore = \"never\"\n", list.display());
     let url = origin.url("").replace("127.0.0.1", "localhost");
     (home, format!("mode = \"reverse\"\norigin = \"{url}\""))
 }
