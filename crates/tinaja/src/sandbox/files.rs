@@ -59,8 +59,8 @@ impl Files {
         files.written.extend(settings.cache.iter().chain(&settings.positions_dir).map(|path| real(path)));
         for log in settings.proxy.access_log.iter().chain(&settings.log_to.file) {
             match log.metadata() {
-                // A pipe, or a terminal: it is not replaced, and what is beside it in /dev is none of ours.
-                Ok(there) if !there.is_file() => files.logged.push(real(log)),
+                // A pipe, a terminal, or whatever /dev/stdout is: it is not replaced, and what is beside it in /dev is none of ours.
+                Ok(there) if !there.is_file() || log.starts_with("/dev") => files.logged.push(real(log)),
                 _ => files.logged.extend(dirs(log)),
             }
         }
