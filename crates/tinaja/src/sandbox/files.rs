@@ -5,6 +5,7 @@
 //! they are.
 
 use std::env;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -20,9 +21,8 @@ use crate::settings::Settings;
 const KERNEL: ABI = ABI::V5;
 
 /// What the system's libraries read, now and then: how to find name servers, whom to trust, time zones, and modules of the resolver,
-/// which are loaded when they are needed. And what the kernel says of memory and of this process; what it says of others is guarded as
-/// being traced is, which Landlock forbids.
-const SYSTEM: [&str; 14] = [
+/// which are loaded when they are needed.
+const SYSTEM: [&str; 13] = [
     "/etc",
     "/lib",
     "/lib64",
@@ -35,21 +35,26 @@ const SYSTEM: [&str; 14] = [
     "/run/NetworkManager",
     "/run/resolvconf",
     "/run/connman",
-    "/proc",
     "/sys/fs/cgroup",
 ];
+
+/// What the kernel says of this process, of memory and of its settings. Of other processes it would tell root the environment, with
+/// whatever secrets are there.
+const KERNELS: [&str; 3] = ["/proc/self", "/proc/meminfo", "/proc/sys"];
 
 /// Variables that name the authorities that are trusted.
 const TRUSTED: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
 /// Directories and single files, by what may be done there.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Files {
     /// The cache's.
     written: Vec<PathBuf>,
     /// Where logs are: files may be made there, and written.
     logged: Vec<PathBuf>,
     read: Vec<PathBuf>,
+    /// [`KERNELS`], kept open: what nobody uses the kernel forgets and makes anew, and a rule would not hold for that.
+    _held: Vec<File>,
 }
 
 impl Files {
@@ -73,7 +78,8 @@ impl Files {
             }
         }
         files.read.extend(dirs(Path::new("/etc/resolv.conf")));
-        files.read.extend(SYSTEM.map(PathBuf::from));
+        files.read.extend(SYSTEM.iter().chain(&KERNELS).map(PathBuf::from));
+        files._held.extend(KERNELS.iter().filter_map(|path| File::open(path).ok()));
         files
     }
 
