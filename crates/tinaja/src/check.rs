@@ -19,6 +19,7 @@ use tinaja_store::{Cache, Clock, OpenDiskError, OpenError, existing, is_block_de
 use crate::limits;
 use crate::place;
 use crate::report::shown;
+use crate::sandbox;
 use crate::serve::{OTHER_SIZE, cache_options, disk_bytes};
 use crate::settings::Settings;
 use crate::tune;
@@ -31,6 +32,7 @@ pub fn check(settings: &Settings) -> Result<()> {
     tinaja_proxy::check(&settings.proxy, &Clock::system())?;
     settings.cluster.as_ref().map_or(Ok(()), |joining| joining.check(&Clock::system()))?;
     limits::fits(settings)?;
+    sandbox::possible(settings)?;
     let cache = cache(settings)?;
     if let Some(log) = &settings.proxy.access_log {
         writable_file(log).with_context(|| format!("cannot write the access log {}", log.display()))?;
@@ -80,6 +82,11 @@ pub fn check(settings: &Settings) -> Result<()> {
             writeln!(text, "  is the node {node} of the cluster {cluster} on {listen}, with {memory} of shared memory");
     }
     let _ = writeln!(text, "  serves with {} threads", settings.proxy.workers);
+    if settings.sandbox {
+        text.push_str(
+            "  shuts itself in: other files than those that the settings name, and other programs, are out of reach\n",
+        );
+    }
     let _ = match &settings.proxy.access_log {
         Some(log) => writeln!(text, "  logs requests to {} as {}", log.display(), settings.proxy.access_log_format),
         None => writeln!(text, "  logs no requests"),

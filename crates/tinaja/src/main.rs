@@ -23,6 +23,7 @@ mod purge;
 mod reload;
 mod report;
 mod resize;
+mod sandbox;
 mod serve;
 mod settings;
 mod tune;
@@ -57,7 +58,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Serve(serve) => {
             let (check, take_over) = (serve.check, serve.take_over);
             let log_filter = flags.log;
-            let read = move || Settings::new((*serve).clone(), log_filter.clone());
+            let read = move || {
+                sandbox::may_read(serve.config.as_deref())?;
+                Settings::new((*serve).clone(), log_filter.clone())
+            };
             let settings = read()?;
             if check {
                 log::begin(&settings.log, &LogTo::default())?;

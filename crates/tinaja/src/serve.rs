@@ -15,6 +15,7 @@ use crate::log::LogFile;
 use crate::notify;
 use crate::place;
 use crate::report::shown;
+use crate::sandbox;
 use crate::settings::Settings;
 use crate::tune;
 use crate::upgrade;
@@ -24,7 +25,7 @@ use crate::welcome::Welcome;
 /// `read` reads the settings again, when another signal asks for that. With `take_over` it goes on where the server that
 /// runs on the same cache ends. `log` is opened anew when whoever rotates logs asks.
 ///
-/// Errors: the cache cannot be opened, an address cannot be listened on, the access log cannot be written, there is nobody
+/// Errors: the settings say that the server shuts itself in, and the kernel cannot do that; the cache cannot be opened, an address cannot be listened on, the access log cannot be written, there is nobody
 /// to take over from, or the last objects could not be written down.
 pub fn serve(
     settings: Settings,
@@ -34,6 +35,8 @@ pub fn serve(
 ) -> Result<()> {
     limits::raise(&settings);
     limits::fits(&settings)?;
+    // Before there are threads, which would be outside.
+    sandbox::enter(&settings)?;
     if !take_over {
         // Before anybody asks how large it is.
         Cache::settle(&cache_options(&settings, None)).map_err(place::with_flags)?;
@@ -113,7 +116,7 @@ pub fn serve(
             log.as_ref().inspect(|log| log.reopen());
         }),
         predecessor,
-        successor: upgrade::successor(),
+        successor: if settings.sandbox { Some(upgrade::none_in_a_sandbox()) } else { upgrade::successor() },
         cluster: settings.cluster.is_some().then(|| node.describe()),
         neighbours,
         nodes,
@@ -142,6 +145,7 @@ fn waiting(began: &Settings, new: &Settings) -> Vec<String> {
         ("positions_dir", began.positions_dir != new.positions_dir),
         ("cluster", began.cluster != new.cluster),
         ("io", began.io != new.io),
+        ("sandbox", began.sandbox != new.sandbox),
         ("log", began.log != new.log || began.log_to != new.log_to),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name.to_owned()).collect()

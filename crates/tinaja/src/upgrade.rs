@@ -55,3 +55,10 @@ pub fn successor() -> Option<Successor> {
         command(TAKE_OVER).spawn().map_err(not_started)
     }))
 }
+
+/// No process is started from within a sandbox; whoever asks is told what to do.
+pub fn none_in_a_sandbox() -> Successor {
+    let why = "this server is in a sandbox (sandbox = true) and may start no programs: start its successor from outside, with the flags of \
+               this server and --take-over, as in `tinaja serve --config FILE --take-over`";
+    Arc::new(move || Err(why.to_owned()))
+}

@@ -35,6 +35,7 @@ pub struct File {
     pub memory_yields: Option<bool>,
     pub offline: Option<bool>,
     pub workers: Option<Number<1, 1024>>,
+    pub sandbox: Option<bool>,
     pub engine: Option<Text<EngineRef>>,
     /// The settings of engines, which stand among the others.
     #[serde(skip)]

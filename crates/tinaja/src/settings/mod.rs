@@ -11,6 +11,7 @@ mod intercept;
 mod key_rules;
 mod listeners;
 mod mirrors;
+mod named;
 mod source;
 mod trust;
 mod upstream;
@@ -67,6 +68,10 @@ pub struct Settings {
     pub log_to: LogTo,
     /// Other machines with the same cache, if there are any.
     pub cluster: Option<Joining>,
+    /// Whether the server shuts itself in.
+    pub sandbox: bool,
+    /// The configuration file and the files that it names to be read.
+    pub named: Vec<PathBuf>,
     /// What the proxy itself is told.
     pub proxy: Config,
 }
@@ -86,14 +91,12 @@ impl Settings {
     /// Errors: the file cannot be read or makes no sense; flags and file do not go together; nothing says where the
     /// cache lives.
     pub fn new(flags: Serve, log: Option<Filter>) -> Result<Settings> {
-        let (file, name, text) = match &flags.config {
-            None => (File::default(), String::new(), String::new()),
-            Some(path) => {
-                let (file, text) = file::read(path)?;
-                (file, path.display().to_string(), text)
-            }
+        let Some(path) = flags.config.clone() else {
+            return Settings::over(flags, log, File::default(), "", "");
         };
-        Settings::over(flags, log, file, &name, &text)
+        let (file, text) = file::read(&path)?;
+        let settings = Settings::over(flags, log, file, &path.display().to_string(), &text)?;
+        Ok(Settings { named: named::named(path, &text), ..settings })
     }
 
     fn over(flags: Serve, log: Option<Filter>, file: File, name: &str, text: &str) -> Result<Settings> {
@@ -169,6 +172,8 @@ impl Settings {
             log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),
             log_to,
             cluster: file.cluster.map(cluster::FileCluster::joining).transpose()?,
+            sandbox: file.sandbox.unwrap_or(false),
+            named: Vec::new(),
             proxy,
         })
     }
@@ -181,6 +186,14 @@ pub fn listeners(config: &Path) -> Result<Vec<Listener>> {
     let (file, text) = file::read(config)?;
     let name = config.display().to_string();
     listeners::listeners(file.listener, !file.mirror.is_empty(), &Source { name: &name, text: &text })
+}
+
+/// A configuration file, and the files that it names to be read, none of which is read.
+///
+/// Errors: the file cannot be read or makes no sense.
+pub fn named_files(config: &Path) -> Result<Vec<PathBuf>> {
+    let (_, text) = file::read(config)?;
+    Ok(named::named(config.to_owned(), &text))
 }
 
 /// Where a cache lives that flags or a configuration file name.

@@ -282,11 +282,12 @@ fn ids_and_logs_are_read() {
 
 #[test]
 fn flags_override_the_file() {
-    let text = "cache = [\"/a\", \"/b\"]\nmemory = \"1MiB\"\nworkers = 3\naccess_log = \"/log\"\nlog = \"warn\"\n\
+    let text = "cache = [\"/a\", \"/b\"]\nmemory = \"1MiB\"\nworkers = 3\nsandbox = true\naccess_log = \"/log\"\nlog = \"warn\"\n\
                 [[listener]]\naddress = \"127.0.0.1:1\"\nallow_destination = \"10.0.0.0/8\"\n\
                 [[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\norigin = \"http://a\"\n";
     let file = read("", text).unwrap();
     assert_eq!((file.memory_bytes, file.proxy.workers, file.log.as_str()), (1 << 20, 3, "warn"));
+    assert!(file.sandbox && !read("", "").unwrap().sandbox);
     assert_eq!(file.proxy.access_log, Some("/log".into()));
     assert_eq!(file.cache, [PathBuf::from("/c")], "the flag's");
     let both = read("--memory 2MiB --workers 4 --access-log off --access-log-format json --disk 1GiB", text).unwrap();

@@ -64,6 +64,7 @@ mod rebinding;
 mod reload;
 mod resize;
 mod restart;
+mod sandbox;
 mod service;
 mod stop_limit;
 mod stopping;
