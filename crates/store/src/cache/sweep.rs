@@ -18,7 +18,7 @@ use crate::hot::Listed;
 use crate::store::{Cursor, Judge, Swept};
 use crate::terms::StoreError;
 
-/// So often a part is listed anew, at most. Each time something in it must have moved.
+/// So often a part is listed anew without anything being dropped. Each time something in it must have moved.
 const MOST_LISTINGS: usize = 16;
 
 impl Inner {
@@ -67,29 +67,36 @@ impl Inner {
 
     async fn sweep_engine(&self, from: u64, most: usize, judge: &Judge, swept: &mut Swept) {
         let (mut seen, mut doubtful) = (HashSet::new(), HashSet::new());
-        let mut next = None;
-        for listing in 0..MOST_LISTINGS {
+        let (before, mut listings) = (swept.forgotten, 0);
+        let next = loop {
+            // The more of a part is gone, the further the next listing reaches.
             let (places, to) = self.engine.walk(from, most);
-            // A part that has grown may end sooner.
-            next = if listing == 0 { to } else { next.into_iter().chain(to).min() };
             // What is not live was lost or written over, and no lookup finds it.
             let is_doubtful = places.iter().any(|place| doubtful.contains(place) && self.engine.is_live(*place));
             let new: Vec<Place> = places.into_iter().filter(|place| seen.insert(*place)).collect();
-            if new.is_empty() {
-                swept.is_complete &= !is_doubtful;
-                break;
+            if new.is_empty() && !is_doubtful {
+                break to;
             }
-            swept.is_complete &= listing + 1 < MOST_LISTINGS;
-            let before = doubtful.len();
+            if listings >= MOST_LISTINGS {
+                swept.is_complete = false;
+                break to;
+            }
+            if seen.len() >= 3 * most.max(1) && !is_doubtful && swept.forgotten > before {
+                // Enough for one part: the next one begins in the same place, where there is less now.
+                break Some(from);
+            }
+            listings += 1;
             for place in new {
+                let forgotten = swept.forgotten;
                 if !self.show(place, judge, swept).await {
                     doubtful.insert(place);
                 }
+                listings = if swept.forgotten > forgotten { 0 } else { listings };
             }
-            if doubtful.len() == before && before == 0 {
-                break;
+            if doubtful.is_empty() {
+                break to;
             }
-        }
+        };
         let hot = (self.hot.bytes() > 0).then_some(OF_HOT);
         swept.next = next.or(hot).map(Cursor);
     }

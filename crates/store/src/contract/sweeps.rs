@@ -13,7 +13,7 @@ fn sweep(store: &dyn Store, judge: &Judge) -> (bool, Swept, u64) {
     let mut cursor = Some(Cursor::default());
     while let Some(at) = cursor {
         let swept = block_on(store.sweep(at, 7, judge.clone())).unwrap();
-        assert!(swept.next != Some(at), "the cursor stands still");
+        assert!(swept.next != Some(at) || swept.forgotten > 0, "the cursor stands still");
         is_complete &= swept.is_complete;
         (all.shown, all.forgotten, parts) = (all.shown + swept.shown, all.forgotten + swept.forgotten, parts + 1);
         cursor = swept.next;

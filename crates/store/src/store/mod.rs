@@ -161,7 +161,7 @@ pub struct Swept {
     pub forgotten: u64,
     /// Nothing of this part can have been left out.
     pub is_complete: bool,
-    /// Where to go on; `None` at the end.
+    /// Where to go on; `None` at the end. The same place again only if something was forgotten.
     pub next: Option<Cursor>,
 }
 
