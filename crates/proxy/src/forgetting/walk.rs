@@ -53,7 +53,7 @@ impl Due {
             self.newest = Some((newest, now));
         }
         let is_rested = self.rest.is_none_or(|rest| now >= rest);
-        if let Some((_, again)) = self.again.filter(|(walked, _)| *walked == newest) {
+        if let Some((_, again)) = self.again.filter(|(walked, _)| has_gone_by(*walked, newest)) {
             return is_rested && now >= again;
         }
         let waiting = *self.waiting.get_or_insert(now);
@@ -70,6 +70,11 @@ impl Due {
     }
 }
 
+/// Whether a walk for purges up to one has gone by another too: the newest that is left is older than the newest that there was.
+fn has_gone_by(walked: Stamp, newest: Stamp) -> bool {
+    walked.book() == newest.book() && walked.0 >= newest.0
+}
+
 /// Forgets purges as long as this is polled: for ever.
 pub(crate) async fn keep_forgetting(bans: Arc<Bans>, store: Storage, clock: Clock) {
     let mut due = Due::default();
@@ -79,7 +84,7 @@ pub(crate) async fn keep_forgetting(bans: Arc<Bans>, store: Storage, clock: Cloc
         let began = clock.now();
         let Some(newest) = newest.filter(|_| due.is_now(newest, began)) else { continue };
         let up_to = forget(&bans, &store, &clock).await;
-        due.ended(newest, (began, clock.now()), up_to.is_some_and(|up_to| up_to.0 >= newest.0));
+        due.ended(newest, (began, clock.now()), up_to.is_some_and(|up_to| has_gone_by(up_to, newest)));
     }
 }
 
@@ -136,4 +141,5 @@ fn goes(bans: &Bans, walk: &Walk, head: &Bytes) -> bool {
 }
 
 #[cfg(test)]
+#[path = "tests.rs"]
 mod tests;
