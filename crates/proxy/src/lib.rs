@@ -54,6 +54,7 @@ mod errors;
 mod exchange;
 mod failure;
 mod fits;
+mod forgetting;
 mod front;
 mod group;
 mod guests;

@@ -175,6 +175,16 @@ impl HotObjects {
         }
     }
 
+    /// Forget an object if it is the version whose record was there.
+    pub fn remove_at(&self, id: &Digest, place: Place) {
+        let Some(shard) = self.shard(id) else { return };
+        let mut shard = shard.lock();
+        let at = shard.found.get(id).copied();
+        if at.and_then(|at| shard.order.get(at)).is_some_and(|object| object.place == place) {
+            shard.take(id);
+        }
+    }
+
     /// Some of the objects, from a number on, and the next number; 0 is the start. What changes meanwhile may be among them or
     /// not.
     pub fn page(&self, from: u64, most: usize) -> (Vec<Listed>, Option<u64>) {

@@ -91,8 +91,8 @@ pub use memory::heap::trim_heap;
 pub use memory::machine::memory_bytes;
 pub use reference::Reference;
 pub use store::{
-    Body, BodySource, Commit, Cursor, FIND_DEADLINE, FillId, HeadEdit, Hint, Hit, Lookup, Removed, Reuse, ScanEntry,
-    ScanPage, Sink, Source, State, Store, Updated, Writer,
+    Body, BodySource, Commit, Cursor, FIND_DEADLINE, FillId, HeadEdit, Hint, Hit, Judge, Lookup, Removed, Reuse,
+    ScanEntry, ScanPage, Sink, Source, State, Store, Swept, Updated, Writer,
 };
 pub use terms::{
     Digest, EngineFigures, Figure, FigureKind, Key, MAX_NAME_BYTES, Pending, ReadError, Secret, Stats, StoreError,

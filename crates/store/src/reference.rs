@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use tinaja_clock::Clock;
 
 use crate::store::{
-    Body, BodySource, Commit, Cursor, FillId, HeadEdit, Hint, Hit, Lookup, Removed, ScanEntry, ScanPage, Sink, Source,
-    State, Store, Updated, Writer, within,
+    Body, BodySource, Commit, Cursor, FillId, HeadEdit, Hint, Hit, Judge, Lookup, Removed, ScanEntry, ScanPage, Sink,
+    Source, State, Store, Swept, Updated, Writer, within,
 };
 use crate::terms::{Key, Pending, ReadError, Stats, StoreError, WhyNot};
 
@@ -121,6 +121,25 @@ impl Store for Reference {
         let end = start + entries.len();
         let next = (end < all.len()).then_some(Cursor(end as u64));
         Box::pin(ready(Ok(ScanPage { entries, next })))
+    }
+
+    fn sweep(&self, _from: Cursor, _most: usize, judge: Judge) -> Pending<Result<Swept, StoreError>> {
+        let all: Vec<_> = {
+            let inner = self.inner.lock();
+            if inner.closed {
+                return Box::pin(ready(Err(StoreError::Closed)));
+            }
+            inner.whole.iter().map(|(key, version)| (key.clone(), version.clone())).collect()
+        };
+        let mut swept = Swept { shown: all.len() as u64, is_complete: true, ..Swept::default() };
+        for (key, version) in all.into_iter().filter(|(key, (head, _))| judge(key.name(), head)) {
+            let mut inner = self.inner.lock();
+            if inner.whole.get(&key) == Some(&version) {
+                inner.whole.remove(&key);
+                swept.forgotten += 1;
+            }
+        }
+        Box::pin(ready(Ok(swept)))
     }
 
     fn flush(&self) -> Pending<Result<(), StoreError>> {

@@ -27,6 +27,14 @@ impl Marks {
         self.hard == 0 && self.soft == 0
     }
 
+    /// The newer ones of both.
+    pub fn join(&mut self, other: &Marks) {
+        self.hard = self.hard.max(other.hard);
+        if other.soft > self.soft {
+            (self.soft, self.soft_at) = (other.soft, other.soft_at);
+        }
+    }
+
     pub fn set(&mut self, ban: &Ban) {
         match ban.soft {
             true if ban.number > self.soft => (self.soft, self.soft_at) = (ban.number, ban.at),

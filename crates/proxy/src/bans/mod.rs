@@ -4,6 +4,7 @@
 //! - `selector`: what an operator names; `rule`: the same as it is looked up
 //! - `seen`: what stamps that other nodes of a cluster gave are worth here; `told`: bans as nodes tell them each other
 //! - `removed`: single URLs that were removed while their origin may have been answering
+//! - `arrivals`: what is being stored, and what comes too late for that; `walked`: bans that nothing fits any more
 //! - `marks`: bans, and the newest one of each rule; `table`: all bans, and whether one fits an object; `checked`: objects that none fits; `file`: where they are written down, as `record`s
 //!
 //! # Decisions
@@ -15,14 +16,18 @@
 //!   so there are few. That none fits is remembered until the next ban. Objects are not listed by their tags, so memory grows with bans alone.
 //! - A ban is on the disk before it is answered. Where bans were lost, what is stored is validated before it is used: that costs requests,
 //!   and never serves what was taken back.
-//! - What is banned stays where it is until a new answer takes its place, or it is evicted: a removal would have to be written down for each
-//!   object.
+//! - What is banned stays where it is until a walk in the background comes past it ([`crate::forgetting`]), and has the store forget it, which writes nothing: a
+//!   removal would have to be written down for each object. A ban that nothing older fits any more is forgotten then, if nothing older can come: no object is compared with it. It
+//!   stays in the file, since what the store forgot may be back when it is opened anew; whoever opens it walks again.
+//! - What is banned softly stays, since it may be served stale. So a soft ban is forgotten once all that it fits was validated, replaced or evicted.
+//! - The bans of a node are never forgotten so: other nodes' disks and memory hold objects that are as old, and one that was cut off brings them back.
 //! - Each node of a cluster has a book of its own, and numbers bans as it hears of them: numbers of one order would need a leader, or clocks. So a stamp
 //!   of another book is worth what is certain of it ([`Bans::note_seen`]): whoever has made a ban has the others begin a new number, and what they stamp with
 //!   that or a later one was asked for after the ban. Of what is not known every ban counts: that costs requests, and never serves what was taken back.
 //! - Where there are too many bans, one of everything that is as old takes the place of the oldest: more is fetched anew, and memory stays
 //!   bounded.
 
+mod arrivals;
 mod checked;
 mod file;
 mod marks;
@@ -35,8 +40,11 @@ mod stamp;
 mod table;
 mod tags;
 mod told;
+mod walked;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -47,6 +55,8 @@ use prometheus::proto::MetricFamily;
 use tinaja_store::Key;
 
 use crate::metrics::{counter, counters, gauge};
+use arrivals::Arrivals;
+pub(crate) use arrivals::Arriving;
 use checked::Checked;
 use file::Book;
 pub use file::carry;
@@ -142,12 +152,32 @@ pub(crate) struct Bans {
     table: RwLock<Table>,
     checked: Checked,
     removed: Removed,
+    arrivals: Arc<Arrivals>,
     writer: Mutex<Writer>,
     dir: Option<PathBuf>,
     is_node: bool,
     made: [AtomicU64; Rule::KINDS.len()],
     found: [AtomicU64; 2],
     collapsed: AtomicU64,
+    forgotten: AtomicU64,
+    walks: [AtomicU64; 2],
+    walked_over: [AtomicU64; 2],
+}
+
+/// A walk through all that is stored, after which bans may be forgotten.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    up_to: Stamp,
+    takes: u64,
+    /// Soft bans that something fits.
+    fitting: Mutex<HashSet<u64>>,
+}
+
+impl Walk {
+    /// The newest ban that may be forgotten after it.
+    pub fn up_to(&self) -> Stamp {
+        self.up_to
+    }
 }
 
 impl std::fmt::Debug for Bans {
@@ -167,12 +197,16 @@ impl Bans {
             table: RwLock::default(),
             checked: Checked::default(),
             removed: Removed::default(),
+            arrivals: Arc::default(),
             writer: Mutex::new(Writer::Away),
             dir: dir.map(Path::to_owned),
             is_node,
             made: Default::default(),
             found: Default::default(),
             collapsed: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
+            walks: Default::default(),
+            walked_over: Default::default(),
         }
     }
 
@@ -219,6 +253,7 @@ impl Bans {
     /// What the table has come to, for those who look at no more than that.
     fn show(&self, table: &Table) {
         self.is_bare.store(self.is_node && table.count() == 0, Ordering::Release);
+        self.arrivals.set_book(table.now().book());
         // Before anything is stamped with what is not older.
         self.newest.store(table.newest().0, Ordering::Release);
         self.now.store(table.now().0, Ordering::Release);
@@ -257,6 +292,90 @@ impl Bans {
             self.checked.note(mark);
         }
         verdict
+    }
+
+    /// Begins to store what was asked for at `stamp`; until the outcome is dropped, no ban is forgotten that might fit it. `None` if one may have been: then it is
+    /// not to be stored.
+    pub fn arrive(&self, stamp: Stamp) -> Option<Arriving> {
+        self.arrivals.enter(stamp)
+    }
+
+    /// Whether what was asked for at `stamp` may still be stored.
+    pub fn takes(&self, stamp: Stamp) -> bool {
+        self.arrivals.takes(stamp)
+    }
+
+    /// The newest ban, by which it is told whether there are others since a walk; `None` if there is none that a walk could have forgotten.
+    pub fn to_be_walked(&self) -> Option<Stamp> {
+        if self.is_node {
+            return None;
+        }
+        let table = self.table.read();
+        (table.count() > 0).then(|| table.newest())
+    }
+
+    /// Begins a walk, for as many of the bans as nothing older is being stored. From now on nothing is stored that was asked for before these. `None`
+    /// if there is none of them, or the bans are not this process's alone.
+    pub fn begin_walk(&self) -> Option<Walk> {
+        let writer = self.writer.lock();
+        if self.is_node || !matches!(*writer, Writer::Book(_)) {
+            return None;
+        }
+        let (oldest, newest) = {
+            let table = self.table.read();
+            (table.oldest()?, table.newest())
+        };
+        let up_to = self.arrivals.raise(newest.number());
+        let takes = self.takes.load(Ordering::Acquire);
+        let walk = || Walk { up_to: Stamp::new(newest.book(), up_to), takes, fitting: Mutex::default() };
+        (oldest <= up_to).then(walk)
+    }
+
+    /// Whether the store is to forget an object. One that stays and is stale by a soft ban keeps that, if `is_asked_for` by itself.
+    pub fn walk_over<'a>(
+        &self,
+        walk: &Walk,
+        (stamp, tags, is_asked_for): (Stamp, &Tags, bool),
+        subject: impl FnOnce() -> Option<Subject<'a>>,
+    ) -> bool {
+        let [stays, goes] = &self.walked_over;
+        let newest = Stamp(self.newest.load(Ordering::Acquire));
+        let fate = match (newest.0..=self.now().0).contains(&stamp.0) {
+            true => Ok(None),
+            false => self.table.read().goes(stamp, tags, subject().as_ref()),
+        };
+        if let Ok(Some(soft)) = fate
+            && is_asked_for
+        {
+            walk.fitting.lock().insert(soft);
+        }
+        let of = if fate.is_err() { goes } else { stays };
+        of.fetch_add(1, Ordering::Relaxed);
+        fate.is_err()
+    }
+
+    /// All that is stored was walked over, and all that was to go is gone, also for those who had looked it up before: the bans that nothing fits any more are
+    /// forgotten. How many.
+    pub fn end_walk(&self, walk: &Walk) -> usize {
+        // While this is held no bans come, and they do not change hands.
+        let writer = self.writer.lock();
+        let is_the_same = walk.takes == self.takes.load(Ordering::Acquire) && matches!(*writer, Writer::Book(_));
+        self.count_walk(is_the_same);
+        if !is_the_same {
+            return 0;
+        }
+        let mut table = self.table.write();
+        let gone = table.forget_to(walk.up_to.number(), &walk.fitting.lock());
+        self.show(&table);
+        self.forgotten.fetch_add(gone as u64, Ordering::Relaxed);
+        gone
+    }
+
+    /// Counts a walk that has ended, or was given up.
+    pub fn count_walk(&self, has_ended: bool) {
+        let [given_up, ended] = &self.walks;
+        let of = if has_ended { ended } else { given_up };
+        of.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many single URLs have been removed: [`Bans::was_removed`] goes by it.
@@ -417,7 +536,10 @@ impl Bans {
         let all = |counts: &[AtomicU64], kinds: &[&'static str]| -> Vec<_> {
             kinds.iter().copied().zip(counts.iter().map(|count| count.load(Ordering::Relaxed))).collect()
         };
-        let held = self.table.read().count();
+        let (held, written) = {
+            let table = self.table.read();
+            (table.count(), table.written())
+        };
         let collapsed = self.collapsed.load(Ordering::Relaxed);
         let made = "Purges by more than a URL, and soft ones, by what they name.";
         let found = "Stored objects that were found purged by more than their URL, or softly, by what became of them.";
@@ -427,6 +549,28 @@ impl Bans {
                 "tinaja_collapsed_bans_total",
                 "Purges that one of everything as old has taken the place of.",
                 collapsed,
+            ),
+            gauge(
+                "tinaja_written_bans",
+                "Purges that are written down, also those that are forgotten until the next start.",
+                written as f64,
+            ),
+            counter(
+                "tinaja_forgotten_bans_total",
+                "Purges that are compared with nothing any more, since nothing that they name is left.",
+                self.forgotten.load(Ordering::Relaxed),
+            ),
+            counters(
+                "tinaja_ban_walks_total",
+                "Walks through all that is stored, after which purges are forgotten.",
+                "result",
+                &all(&self.walks, &["given-up", "ended"]),
+            ),
+            counters(
+                "tinaja_walked_objects_total",
+                "Stored objects that such walks came past, by what became of them.",
+                "result",
+                &all(&self.walked_over, &["stays", "gone"]),
             ),
             counters("tinaja_purges_total", made, "kind", &all(&self.made, &Rule::KINDS)),
             counters("tinaja_banned_objects_total", found, "result", &all(&self.found, &["stale", "gone"])),

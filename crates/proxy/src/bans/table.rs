@@ -1,6 +1,6 @@
 //! All bans, and whether one of them fits an object.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,6 +10,7 @@ use super::rule::{Rule, Subject};
 use super::seen::Seen;
 use super::stamp::Stamp;
 use super::tags::Tags;
+use super::walked::Walked;
 
 /// Bans that are held, at most.
 pub(super) const MOST_BANS: usize = 65_536;
@@ -46,6 +47,8 @@ pub(super) struct Table {
     any_tag: Marks,
     any_host_tag: HashMap<String, Marks>,
     tried: Vec<Tried>,
+    /// Those that nothing fits any more, and which are written down all the same.
+    walked: Walked,
 }
 
 impl Table {
@@ -109,25 +112,30 @@ impl Table {
         self.bans.len() + usize::from(self.all.hard > 0) + usize::from(self.all.soft > 0)
     }
 
+    /// How many are written down.
+    pub fn written(&self) -> usize {
+        self.count() + self.walked.count()
+    }
+
+    /// The smallest number of a ban that is held.
+    pub fn oldest(&self) -> Option<u64> {
+        let of_all = [self.all.hard, self.all.soft].into_iter().filter(|number| *number > 0);
+        of_all.chain(self.bans.keys().next().copied()).min()
+    }
+
     /// All that is needed to make it anew, in order.
     pub fn all(&self) -> Vec<Ban> {
         let Marks { hard, soft, soft_at } = self.all;
         let of_all = [(hard, false, 0), (soft, true, soft_at)].into_iter().filter(|(number, ..)| *number > 0);
         let of_all = of_all.map(|(number, soft, at)| Ban { number, rule: Rule::All, soft, at });
-        let mut all: Vec<_> = of_all.chain(self.bans.values().cloned()).collect();
+        let mut all: Vec<_> = of_all.chain(self.bans.values().cloned()).chain(self.walked.bans()).collect();
         all.sort_by_key(|ban| ban.number);
         all
     }
 
     /// Whether what was asked for at `stamp` counts.
     pub fn judge(&self, stamp: Stamp, tags: &Tags, subject: Option<&Subject<'_>>) -> Verdict {
-        let is_own = self.is_own(stamp);
-        let number = if is_own { stamp.number() } else { self.seen.floor(stamp) };
-        let mut found = Found::default();
-        found.add(&self.all, "all");
-        if let Some(subject) = subject {
-            self.look(subject, number, tags, &mut found);
-        }
+        let (is_own, number, found) = self.found(stamp, tags, subject);
         let since = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         if found.marks.hard > number {
             Verdict::Gone(found.by[0])
@@ -139,6 +147,58 @@ impl Table {
         } else {
             Verdict::Counts
         }
+    }
+
+    /// Whether a stamp is the own book's, the number that it is worth, and the newest bans that fit.
+    fn found(&self, stamp: Stamp, tags: &Tags, subject: Option<&Subject<'_>>) -> (bool, u64, Found) {
+        let is_own = self.is_own(stamp);
+        let number = if is_own { stamp.number() } else { self.seen.floor(stamp) };
+        let mut found = Found::default();
+        found.add(&self.all, "all");
+        if let Some(subject) = subject {
+            self.look(subject, number, tags, &mut found);
+        }
+        (is_own, number, found)
+    }
+
+    /// Whether what was asked for at `stamp` is gone; or, if not, the newest soft ban that it is stale by.
+    pub fn goes(&self, stamp: Stamp, tags: &Tags, subject: Option<&Subject<'_>>) -> Result<Option<u64>, ()> {
+        let (_, number, found) = self.found(stamp, tags, subject);
+        if found.marks.hard > number {
+            return Err(());
+        }
+        Ok(Some(found.marks.soft).filter(|soft| *soft > number))
+    }
+
+    /// Nothing older fits any of the bans up to this number, but for soft ones of these numbers, and nothing older can come: they are held no more, and only
+    /// written down. How many.
+    pub fn forget_to(&mut self, up_to: u64, but: &HashSet<u64>) -> usize {
+        let before = self.count();
+        let goes = |number: u64, soft: bool| (1..=up_to).contains(&number) && !(soft && but.contains(&number));
+        let gone: Vec<Ban> =
+            self.bans.range(..=up_to).map(|(_, ban)| ban).filter(|ban| goes(ban.number, ban.soft)).cloned().collect();
+        for ban in gone {
+            self.walked.add(&ban);
+            self.drop_one(ban.number);
+        }
+        let Marks { hard, soft, soft_at } = self.all;
+        if goes(hard, false) {
+            self.walked.add(&Ban { number: hard, rule: Rule::All, soft: false, at: 0 });
+            self.all.hard = 0;
+        }
+        if goes(soft, true) {
+            self.walked.add(&Ban { number: soft, rule: Rule::All, soft: true, at: soft_at });
+            (self.all.soft, self.all.soft_at) = (0, 0);
+        }
+        self.any_tag = Marks::default();
+        self.tags.values().for_each(|marks| self.any_tag.join(marks));
+        self.any_host_tag.clear();
+        for ((_, host), marks) in &self.host_tags {
+            self.any_host_tag.entry(host.clone()).or_default().join(marks);
+        }
+        let last = self.bans.keys().next_back().copied().unwrap_or(0);
+        self.newest = last.max(self.all.hard).max(self.all.soft);
+        before - self.count()
     }
 
     fn look(&self, subject: &Subject<'_>, number: u64, tags: &Tags, found: &mut Found) {
@@ -190,6 +250,7 @@ impl Table {
     pub fn apply(&mut self, ban: Ban) -> u64 {
         self.number = self.number.max(ban.number);
         self.newest = self.newest.max(ban.number);
+        self.walked.replace(&ban);
         if ban.rule == Rule::All {
             self.all.set(&ban);
             let goes = |old: &Ban| old.number < ban.number && (old.soft || !ban.soft);

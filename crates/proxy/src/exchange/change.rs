@@ -55,7 +55,7 @@ pub(super) async fn note_head(
     };
     match head_effect(&reply.head.headers, &stored, length) {
         HeadEffect::Update => drop(refresh(store, bans, request, found, reply).await?),
-        HeadEffect::Stale => make_stale(store, &found).await,
+        HeadEffect::Stale => make_stale(store, bans, &found).await,
         HeadEffect::Nothing => {}
     }
     Ok(())

@@ -132,7 +132,8 @@ impl Keeper {
     }
 
     /// Begins to store an answer, whose body is still to be written. `None` where it is not to be stored after all:
-    /// its head is too large, the store could not keep which variants there are, or its URL was purged while it was on its way.
+    /// its head is too large, the store could not keep which variants there are, its URL was purged while it was on its way, or a purge was forgotten
+    /// meanwhile that might name it.
     pub async fn begin(
         &self,
         request: &Request,
@@ -153,7 +154,8 @@ impl Keeper {
         let hint = Hint { group: Some(group), expected_bytes: length, passes, ..hint(name, &facts, &header) };
         let writer = self.store.put(&name.at_its_url(&place), head, hint);
         // Given up, it is aborted.
-        (!self.shared.bans.was_removed(&name.place(), answer.removals)).then_some((place, writer))
+        let bans = &self.shared.bans;
+        (bans.takes(answer.stamp) && !bans.was_removed(&name.place(), answer.removals)).then_some((place, writer))
     }
 
     /// Where an answer with these headers is to stand, and which variant it is. `None` where the store could not keep

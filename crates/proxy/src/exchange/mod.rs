@@ -87,6 +87,7 @@ use transaction::{Ended, Transaction};
 use crate::client::Client;
 use crate::crowd::Crowd;
 use crate::failure::Failure;
+use crate::forgetting::only_what_may_come;
 use crate::metrics::Source;
 use crate::mirrors::At;
 use crate::neighbours::Neighbours;
@@ -133,7 +134,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     pub fn new(shared: Arc<Shared>, switch: Arc<Switch>, workers: usize) -> Exchange {
-        let (store, clock): (Storage, _) = (switch.clone(), shared.clock.clone());
+        let (store, clock) = (only_what_may_come(switch.clone(), shared.bans.clone()), shared.clock.clone());
         let origins = Arc::new(Origins::new(KEPT_CONNECTIONS * workers, shared.limits, clock.clone()));
         let (flights, apart) = (Flights::new(clock.clone()), Crowd::new(usize::MAX));
         let asker = Arc::new(Asker::new(shared.clone(), origins.clone()));

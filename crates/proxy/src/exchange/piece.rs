@@ -22,6 +22,7 @@ use tracing::Instrument as _;
 use super::entry::media_type;
 use super::keep::{Keeper, Received, announced, facts, header, hint, keep};
 use super::plan::random;
+use super::refresh::restamped;
 use super::reply::Reply;
 use super::request::Request;
 use crate::bans::{Tags, Verdict};
@@ -237,7 +238,8 @@ impl Pieces {
         let head = StoredHead::decode(&old)?;
         let (mut list, _) = PieceList::of(&head).filter(|(list, _)| list.id == id)?;
         let gone = list.add(piece);
-        self.put_list(&name, &place, (&head.facts, head.tags()), &head.header()?, (&list, Some(old))).await?;
+        let facts = restamped(&self.keeper.shared.bans, &place, &head);
+        self.put_list(&name, &place, (&facts, head.tags()), &head.header()?, (&list, Some(old))).await?;
         for piece in gone.into_iter().filter(|piece| !list.is_beginning(piece)) {
             // What is not forgotten is never found again all the same.
             let _ = self.keeper.store.remove(&name.piece_place(&piece.mark())).await;

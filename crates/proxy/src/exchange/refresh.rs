@@ -13,7 +13,7 @@ use super::reply::Reply;
 use super::request::Request;
 use crate::bans::{Bans, Verdict};
 use crate::storage::Storage;
-use crate::stored::{Facts, Forms, Found, Kind, StoredHead, verdict};
+use crate::stored::{Facts, Forms, Found, Kind, Name, StoredHead, verdict};
 
 /// Updates a stored answer by a 304 or a HEAD's answer that is about it. The outcome is what is served now. It is
 /// stored if it still may be, and forgotten if not: a 304 can bring `private`, a cookie, or a Vary by which it would have another
@@ -66,9 +66,25 @@ pub(super) async fn refresh(
         let head = head.as_ref().and_then(StoredHead::decode).unwrap_or(found.head);
         return Ok(Found { head, ..found });
     };
-    replace_head(store, &found, new.clone()).await;
-    let head = StoredHead::decode(&new).unwrap_or(found.head);
+    let is_there = replace_head(store, &found, new.clone()).await;
+    let mut head = StoredHead::decode(&new).unwrap_or_else(|| found.head.clone());
+    if !is_there {
+        // It was replaced, forgotten or purged while its origin was asked, and no purge is known any more that it may have gone by. So it is no younger than it
+        // was, for whoever stores it once more.
+        head.facts.stamp = found.head.facts.stamp;
+    }
     Ok(Found { head, ..found })
+}
+
+/// The facts of what is stored, as of what is asked for now if no ban fits it: so it may be stored once more, with another head, when those are forgotten that it
+/// was compared with.
+pub(super) fn restamped(bans: &Bans, place: &Key, head: &StoredHead) -> Facts {
+    // Before it is compared with them.
+    let stamp = bans.now();
+    match verdict(bans, &Name::from_primary(head.primary()), place, head) {
+        Verdict::Counts if stamp.book() != 0 => Facts { stamp, ..head.facts },
+        _ => head.facts,
+    }
 }
 
 /// The facts of an answer that is given once: it is as old as what came, and nothing may be served from it again.
@@ -86,23 +102,26 @@ fn of_one_client(stored: &Facts, received: &Received<'_>) -> Facts {
     }
 }
 
-/// Puts a new head in the place of the one that was found, and of no other: that would be another body's.
-async fn replace_head(store: &Storage, found: &Found, new: Bytes) {
+/// Puts a new head in the place of the one that was found, and of no other: that would be another body's. Whether it stands there now.
+async fn replace_head(store: &Storage, found: &Found, new: Bytes) -> bool {
     let old = found.hit.head.clone();
     let edit = move |present: &Bytes| (*present == old).then_some(new);
     match store.update_head(&found.place, Box::new(edit)).await {
-        Ok(Updated::Done | Updated::Unchanged | Updated::Absent) => {}
+        Ok(Updated::Done) => return true,
+        Ok(Updated::Unchanged | Updated::Absent) => {}
         Ok(Updated::NotStored(why)) => tracing::debug!("a validated answer was not stored: {why}"),
         Err(error) => tracing::warn!("a validated answer was not stored: {error}"),
     }
+    false
 }
 
 /// Marks a stored answer stale, so that it is validated before it is served again.
-pub(super) async fn make_stale(store: &Storage, found: &Found) {
-    let facts = Facts { fresh_until: found.head.facts.received, may_be_stale: false, ..found.head.facts };
+pub(super) async fn make_stale(store: &Storage, bans: &Bans, found: &Found) {
+    let facts = restamped(bans, &found.place, &found.head);
+    let facts = Facts { fresh_until: found.head.facts.received, may_be_stale: false, ..facts };
     let header = found.head.header();
     match header.and_then(|header| found.head.again(&facts, found.head.tags(), &header)) {
-        Some(new) => replace_head(store, found, new).await,
+        Some(new) => _ = replace_head(store, found, new).await,
         None => {
             // Better forgotten than served for what it is no more; a store that cannot forget says so itself.
             let _ = store.remove(&found.place).await;

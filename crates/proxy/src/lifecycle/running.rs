@@ -13,6 +13,7 @@ use super::passing::Left;
 use super::server::{Proxy, Server};
 use crate::accepting::NO_FILES;
 use crate::errors::TakeOverError;
+use crate::forgetting::keep_forgetting;
 use crate::front::visits;
 use crate::held::Held;
 use crate::monitoring::{CarryOut, MetricsServer, Purger};
@@ -166,6 +167,7 @@ impl Proxy {
             Some(Err(error)) => tracing::warn!(%error, "metrics are not available"),
             None => {}
         }
+        answering.spawn(keep_forgetting(shared.bans.clone(), self.exchange.store.clone(), shared.clock.clone()));
         answering.spawn(give_back_heap(shared.held.clone(), shared.clock.clone()));
         if let Some(latest) = self.latest.clone() {
             let switch = self.switch.clone();

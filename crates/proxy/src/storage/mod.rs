@@ -7,6 +7,7 @@ mod switch;
 
 use std::sync::Arc;
 
+pub(crate) use nothing::Nothing;
 pub use switch::Switch;
 use tinaja_store::{OpenError, Store};
 

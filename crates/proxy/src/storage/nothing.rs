@@ -13,7 +13,7 @@ use tinaja_store::{
 
 /// Stands where a cache is to come. Requests pass by it; whoever writes to it all the same has it told that nothing was
 /// stored, and whoever reads along gets [`ReadError::Behind`]: the bytes have to be had elsewhere.
-pub(super) struct Nothing(pub Clock);
+pub(crate) struct Nothing(pub Clock);
 
 /// The only write there is.
 const FILL: FillId = FillId(0);

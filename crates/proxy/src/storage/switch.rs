@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use tinaja_store::{
-    Clock, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, Removed, ScanPage, Stats, Store, StoreError,
-    Updated, Writer,
+    Clock, Cursor, FillId, HeadEdit, Hint, Hit, Judge, Key, Lookup, Pending, Removed, ScanPage, Stats, Store,
+    StoreError, Swept, Updated, Writer,
 };
 use tokio::sync::watch;
 
@@ -153,6 +153,10 @@ impl Store for Switch {
 
     fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
         self.store.read().scan(from, most)
+    }
+
+    fn sweep(&self, from: Cursor, most: usize, judge: Judge) -> Pending<Result<Swept, StoreError>> {
+        self.store.read().sweep(from, most, judge)
     }
 
     fn flush(&self) -> Pending<Result<(), StoreError>> {

@@ -215,6 +215,20 @@ impl StoredHead {
         Some(StoredHead { kind, facts, primary, pieces, tags, wire })
     }
 
+    /// Of which kind an object with this head is, and when it was asked for, without taking all of it apart; `None` for anything that
+    /// [`StoredHead::encode`] does not make.
+    pub fn stamp_of(bytes: &Bytes) -> Option<(Kind, Stamp)> {
+        let (version, kind) = (*bytes.first()?, Kind::of(*bytes.get(1)?)?);
+        let stamp = match version {
+            VERSION | UNENCODED_VERSION => {
+                bytes.get(UNSTAMPED_BYTES..)?.first_chunk().copied().map(u64::from_le_bytes)?
+            }
+            UNSTAMPED_VERSION => 0,
+            _ => return None,
+        };
+        Some((kind, Stamp(stamp)))
+    }
+
     /// A head to store. `None` where it would be too large: the response then passes through.
     pub fn encode(kind: Kind, facts: &Facts, primary: &[u8], tags: &Tags, header: &ResponseHead) -> Option<Bytes> {
         StoredHead::encode_pieces(kind, facts, primary, &[], tags, header)

@@ -17,7 +17,7 @@ use crate::write::add;
 
 /// Listings go on here when the engine has listed all it has: the top byte says which of the disks it is, and there are not
 /// so many.
-const OF_HOT: u64 = 0xFF << DISK_SHIFT;
+pub(super) const OF_HOT: u64 = 0xFF << DISK_SHIFT;
 const _: () = assert!(crate::engine::spread::MAX_DISKS < 0xFF);
 
 impl Inner {
@@ -103,6 +103,18 @@ impl Inner {
     /// Read a record when it is its turn on that disk. The turn is given back when the disk has answered: whoever asked
     /// may sleep, and one that was given up still keeps the disk busy.
     async fn in_turn(&self, disk: usize, newest: Option<Place>, read: impl FnOnce(FetchDone)) -> Option<Found> {
+        match self.fetched_in_turn(disk, newest, read).await? {
+            Fetched::Record(found) => Some(found),
+            _ => None,
+        }
+    }
+
+    async fn fetched_in_turn(
+        &self,
+        disk: usize,
+        newest: Option<Place>,
+        read: impl FnOnce(FetchDone),
+    ) -> Option<Fetched> {
         let in_memory = || newest.is_some_and(|place| self.engine.is_in_memory(place));
         let turn = turn(&self.turns_of(disk), in_memory).await;
         let (done, answer) = promise();
@@ -110,10 +122,7 @@ impl Inner {
             drop(turn);
             done.keep(fetched);
         }));
-        match answer.await? {
-            Fetched::Record(found) => Some(found),
-            _ => None,
-        }
+        answer.await
     }
 
     pub(super) async fn scan(self: Arc<Self>, from: Cursor, most: usize) -> Result<ScanPage, StoreError> {
@@ -168,8 +177,16 @@ impl Inner {
 
     /// The record at a place.
     pub(super) async fn any(&self, place: Place) -> Option<Found> {
+        match self.any_or_why(place).await? {
+            Fetched::Record(found) => Some(found),
+            _ => None,
+        }
+    }
+
+    /// The same, or why there is none; `None` if the disk was stopped.
+    pub(super) async fn any_or_why(&self, place: Place) -> Option<Fetched> {
         let disk = self.engine.disk_at(place);
-        self.in_turn(disk, Some(place), |done| self.engine.fetch_any(place, done)).await
+        self.fetched_in_turn(disk, Some(place), |done| self.engine.fetch_any(place, done)).await
     }
 
     /// Whether a lookup of a record's object would find it, and no newer one.

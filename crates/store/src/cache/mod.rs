@@ -11,6 +11,7 @@ mod over;
 mod positions;
 mod raw;
 mod remake;
+mod sweep;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ use crate::cache::limits::UNTOLD_EXTENTS;
 use crate::engine::{Places, Probe};
 use crate::layout::table::Table;
 use crate::store::{
-    Body, Cursor, FillId, HeadEdit, Hint, Hit, Lookup, Removed, ScanPage, Source, State, Store, Updated, Writer,
+    Body, Cursor, FillId, HeadEdit, Hint, Hit, Judge, Lookup, Removed, ScanPage, Source, State, Store, Swept, Updated,
+    Writer,
 };
 use crate::terms::{Digest, Key, Pending, Secret, Stats, StoreError, WhyNot};
 use crate::wait::{Promise, block_on, promise};
@@ -188,6 +190,10 @@ impl Store for Cache {
 
     fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
         Box::pin(self.0.clone().scan(from, most))
+    }
+
+    fn sweep(&self, from: Cursor, most: usize, judge: Judge) -> Pending<Result<Swept, StoreError>> {
+        Box::pin(self.0.clone().sweep(from, most, judge))
     }
 
     fn flush(&self) -> Pending<Result<(), StoreError>> {

@@ -7,6 +7,7 @@
 mod model;
 mod relayed;
 mod rules;
+mod sweeps;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::wait::block_on;
 pub use model::random_histories_match_the_reference;
 pub use relayed::a_slow_reader_of_what_is_not_stored_is_left_behind;
 pub use rules::*;
+pub use sweeps::*;
 
 /// How large a store a test wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,10 @@ pub trait Harness {
     /// where a new object may push out any other, as in HashCache-Basic.
     fn keeps(&self) -> f64 {
         0.99
+    }
+    /// Whether the store sweeps ([`crate::Store::sweep`]).
+    fn sweeps(&self) -> bool {
+        false
     }
     /// Whether the store counts the objects in it, which takes an index in memory.
     fn counts(&self) -> bool {
@@ -61,7 +67,8 @@ macro_rules! contract_tests {
             removal_is_final, removal_reaches_unfinished_writes, a_head_update_keeps_the_body,
             a_body_of_another_length_is_not_stored, keys_that_share_a_digest_stay_apart, full_stores_never_mix_objects,
             an_overtaken_reader_is_told, bytes_never_change, ranges_are_read_by_seek, a_scan_lists_what_is_stored,
-            a_scan_lists_what_memory_alone_has,
+            a_scan_lists_what_memory_alone_has, a_sweep_forgets_what_it_has_shown, a_sweep_forgets_nothing_newer,
+            a_sweep_shows_what_memory_alone_has, a_sweep_ends_on_a_busy_store,
             a_closed_store_refuses, objects_too_large_still_reach_followers,
             what_only_passes_reaches_followers_and_is_not_kept,
             a_slow_reader_of_what_is_not_stored_is_left_behind, an_idle_reader_stops_nobody,

@@ -1,5 +1,7 @@
 //! Random histories, run on the store under test and on the reference side by side.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 use crate::reference::Reference;
-use crate::store::Writer;
+use crate::store::{Cursor, Judge, Writer};
 
 /// One step of a history. Writers and followers are named by their number, modulo those open.
 #[derive(Clone, Debug)]
@@ -51,6 +53,10 @@ enum Step {
         key: u64,
         head: usize,
     },
+    /// Forgets it by a sweep.
+    Sweep {
+        key: u64,
+    },
     Flush,
     Reopen,
 }
@@ -70,6 +76,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (key.clone(), any::<u8>(), any::<u8>()).prop_map(|(key, from, to)| Step::Seek { key, from, to }),
         1 => key.clone().prop_map(|key| Step::Remove { key }),
         1 => (key, 0..600_usize).prop_map(|(key, head)| Step::Update { key, head }),
+        1 => (0..12_u64).prop_map(|key| Step::Sweep { key }),
         1 => Just(Step::Flush),
         1 => Just(Step::Reopen),
     ];
@@ -78,6 +85,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// The same write in both stores.
 struct Pair {
+    key: u64,
     tested: Writer,
     reference: Writer,
     body: Bytes,
@@ -90,6 +98,8 @@ struct Run<'a> {
     open: Vec<Pair>,
     followers: Vec<(u64, Hit, Hit)>,
     version: u64,
+    /// What was forgotten by sweeps, and whether the store was opened anew since: then it may be back.
+    swept: HashMap<u64, bool>,
     present: &'a mut u64,
     hits: &'a mut u64,
 }
@@ -104,7 +114,7 @@ impl Run<'_> {
                 let hint = Hint { expected_bytes: announced.then_some(size as u64), group, ..Hint::default() };
                 let tested = self.subject.store().put(&key(name), head.clone(), hint);
                 let reference = self.reference.put(&key(name), head, hint);
-                self.open.push(Pair { tested, reference, body, wrote: 0 });
+                self.open.push(Pair { key: name, tested, reference, body, wrote: 0 });
             }
             Step::Begin { .. } => {}
             Step::Write { writer, share } => {
@@ -127,6 +137,7 @@ impl Run<'_> {
                 block_on(pair.reference.write(rest));
                 let (tested, reference) = (block_on(pair.tested.commit()), block_on(pair.reference.commit()));
                 assert_eq!(tested, reference);
+                self.stored(pair.key, &tested);
             }
             Step::Abort { writer } => {
                 if let Some(at) = index(self.open.len(), writer) {
@@ -137,12 +148,13 @@ impl Run<'_> {
                 let Some(at) = index(self.open.len(), writer) else {
                     return;
                 };
-                let Pair { tested, reference, .. } = self.open.remove(at);
+                let Pair { key, tested, reference, .. } = self.open.remove(at);
                 self.version += 1;
                 let head = bytes_of(self.version, head);
                 let ends =
                     (block_on(tested.commit_beginning(head.clone())), block_on(reference.commit_beginning(head)));
                 assert_eq!(ends.0, ends.1);
+                self.stored(key, &ends.0);
             }
             Step::Follow { key: name } => {
                 let both = (block_on(self.subject.store().find(&key(name))), block_on(self.reference.find(&key(name))));
@@ -168,8 +180,29 @@ impl Run<'_> {
                     assert_eq!(edited, Ok(crate::store::Updated::Done), "an object that should be gone was updated");
                 }
             }
+            Step::Sweep { key: name } => self.sweep(name),
             Step::Flush => block_on(self.subject.store().flush()).unwrap(),
             Step::Reopen => self.reopen(),
+        }
+    }
+
+    fn stored(&mut self, name: u64, commit: &Commit) {
+        if matches!(commit, Commit::Stored { .. }) {
+            self.swept.remove(&name);
+        }
+    }
+
+    /// The reference keeps what the other may find again once it is opened anew.
+    fn sweep(&mut self, name: u64) {
+        let judge: Judge = Arc::new(move |shown, _| shown == key(name).name());
+        let (mut cursor, mut is_complete) = (Some(Cursor::default()), true);
+        while let Some(at) = cursor {
+            let swept = block_on(self.subject.store().sweep(at, 64, judge.clone())).unwrap();
+            is_complete &= swept.is_complete;
+            cursor = swept.next;
+        }
+        if is_complete {
+            self.swept.insert(name, false);
         }
     }
 
@@ -186,9 +219,15 @@ impl Run<'_> {
             assert_eq!((tested.state, tested.head), (State::Filling, reference.head));
             return;
         }
-        *self.present += 1;
+        match self.swept.get(&name) {
+            Some(false) => return assert!(tested.is_none(), "object {name} was forgotten by a sweep, and is found"),
+            Some(true) => {}
+            None => {
+                *self.present += 1;
+                *self.hits += u64::from(tested.is_some());
+            }
+        }
         let Some(mut tested) = tested else { return };
-        *self.hits += 1;
         assert!(tested.state == State::Whole && tested.head == reference.head, "the head of object {name}");
         if let Some((from, to)) = range {
             let len = reference.body.len().unwrap();
@@ -204,6 +243,7 @@ impl Run<'_> {
         self.check_followers();
         block_on(self.subject.store().flush()).unwrap();
         self.subject.reopen();
+        self.swept.values_mut().for_each(|is_opened_anew| *is_opened_anew = true);
     }
 
     /// Followers end alike, once every writer has.
@@ -238,6 +278,7 @@ pub fn random_histories_match_the_reference(harness: &dyn Harness) {
                 open: Vec::new(),
                 followers: Vec::new(),
                 version: 0,
+                swept: HashMap::new(),
                 present,
                 hits,
             };

@@ -276,6 +276,10 @@ impl Engine for Fused {
         self.call(|engine| engine.walk(cursor, most)).unwrap_or_default()
     }
 
+    fn walks_all(&self) -> bool {
+        self.call(|engine| engine.walks_all()).unwrap_or(false)
+    }
+
     fn stats(&self) -> Stats {
         let stats = self.call(|engine| engine.stats());
         let stopped = u64::from(self.fuse.is_blown());

@@ -143,6 +143,13 @@ pub trait Engine: Send + Sync + 'static {
     /// Some of the indexed places, from a cursor (0 at first), and the next cursor.
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>);
 
+    /// Whether [`Engine::walk`], from 0 to its end, comes past every record that [`Engine::fetch`] could find all that time, wherever it
+    /// moves meanwhile: a record that is written again, or a newer version of it, keeps its turn in the walk. And whether what [`Engine::forget`] drops by its
+    /// place is not found again until the engine is opened anew. By default not.
+    fn walks_all(&self) -> bool {
+        false
+    }
+
     /// The engine's and its device's counters; the store adds its own. No walk: it is asked for while others are served.
     fn stats(&self) -> Stats;
 

@@ -236,6 +236,10 @@ impl Engine for Spread {
         (places, next.map(|next| outside(number, Place(next)).0).or(next_disk))
     }
 
+    fn walks_all(&self) -> bool {
+        self.there().all(|disk| disk.walks_all())
+    }
+
     fn stats(&self) -> Stats {
         self.there().map(|disk| disk.stats()).fold(Stats::default(), Stats::with)
     }

@@ -3,6 +3,7 @@
 mod hit;
 mod writer;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -46,6 +47,9 @@ pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
 ///     that no flush covered may be lost; they do not take the older one with them, except where a newer version is
 ///     written over the older one in place: there its write evicts the older one. After a crash the store opens with
 ///     what it can prove whole.
+/// 11. **A sweep forgets what it has shown, and nothing newer.** Whatever whole object a lookup could find from the beginning of a
+///     [`Store::sweep`] to its end was shown in it, unless the sweep says that it is not complete. One that is to go is not
+///     found again until the store is opened anew; a version that has come since it was shown stays, and so do unfinished writes.
 pub trait Store: Send + Sync + 'static {
     /// The clock of the store, by which its deadlines are. By default the system's.
     fn clock(&self) -> Clock {
@@ -98,6 +102,18 @@ pub trait Store: Send + Sync + 'static {
     /// twice. Worst-case memory: `most` heads and names.
     fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>>;
 
+    /// Show whole objects to `judge`, those of `most` places at a time, from where `from` left off, and forget those that it says are to go, each
+    /// only if what is stored is still what was shown (rule 11). Nothing is written: what was forgotten may be found again once the store is opened
+    /// anew, so whoever needs it gone for good keeps a record of why. `judge` is called on the store's threads or the caller's, must not block, and may
+    /// be shown an object twice. What is stored meanwhile may be shown, or not. Each object that is on a disk costs one read, one after the
+    /// other; bodies that do not lie with their heads are not read. Worst-case memory: one record, and 8 bytes for each place.
+    ///
+    /// By default, and on engines that cannot list what they have or drop one version of it, nothing is shown, and it is not complete.
+    /// Errors: [`StoreError::Closed`].
+    fn sweep(&self, _from: Cursor, _most: usize, _judge: Judge) -> Pending<Result<Swept, StoreError>> {
+        Box::pin(std::future::ready(Ok(Swept::default())))
+    }
+
     /// Make everything committed so far survive power loss (rule 10). Errors: [`StoreError::Device`] when something
     /// committed since the last flush was lost; each loss is told once.
     fn flush(&self) -> Pending<Result<(), StoreError>>;
@@ -132,6 +148,22 @@ pub enum Lookup {
 
 /// A change of a head: sees the present one, returns the new one or `None` to leave it.
 pub type HeadEdit = Box<dyn FnOnce(&Bytes) -> Option<Bytes> + Send>;
+
+/// Says of a whole object, by its name and its head, whether it is to go.
+pub type Judge = Arc<dyn Fn(&[u8], &Bytes) -> bool + Send + Sync>;
+
+/// A part of a sweep. By default of one that shows nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Objects that were shown.
+    pub shown: u64,
+    /// Those of them that were to go, and are gone.
+    pub forgotten: u64,
+    /// Nothing of this part can have been left out.
+    pub is_complete: bool,
+    /// Where to go on; `None` at the end. The same place again only if something was forgotten.
+    pub next: Option<Cursor>,
+}
 
 /// What became of a head update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

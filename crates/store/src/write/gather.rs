@@ -196,6 +196,14 @@ impl Gather {
         all
     }
 
+    /// All that waits, which goes on waiting.
+    pub(crate) fn listed(&self) -> Vec<Arc<Gathered>> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        self.state.lock().objects.values().cloned().collect()
+    }
+
     /// Take nothing more.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;

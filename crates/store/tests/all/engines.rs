@@ -100,6 +100,11 @@ impl Harness for OnDisk {
     fn counts(&self) -> bool {
         self.engine.counts_objects
     }
+
+    /// Those with all places in memory, over a log.
+    fn sweeps(&self) -> bool {
+        ["hashcache-log", "hashcache-logn", "segmented", "generational"].contains(&self.engine.name)
+    }
 }
 
 /// Make the cache in a directory anew with a secret of ours: where the tests' objects lie in a table, and which of them push out

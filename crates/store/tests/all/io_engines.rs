@@ -211,6 +211,10 @@ impl Harness for OnDisk {
         let cache = Some(Arc::new(Cache::open(options.clone()).unwrap()));
         Box::new(Opened { options, cache, _dir: dir })
     }
+
+    fn sweeps(&self) -> bool {
+        true
+    }
 }
 
 impl Subject for Opened {

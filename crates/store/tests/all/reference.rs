@@ -13,6 +13,10 @@ impl Harness for InMemory {
     fn fresh(&self, _size: Size) -> Box<dyn Subject> {
         Box::new(Kept(Arc::new(Reference::new())))
     }
+
+    fn sweeps(&self) -> bool {
+        true
+    }
 }
 
 impl Subject for Kept {

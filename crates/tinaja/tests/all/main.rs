@@ -32,6 +32,7 @@ mod encodings;
 mod engines;
 mod failover;
 mod first_command;
+mod forgotten;
 mod full_disk;
 mod grpc;
 mod handing_over;

@@ -295,6 +295,11 @@ impl Engine for Generational {
         self.0.indexed.walk(cursor, most)
     }
 
+    /// A record that the cleaner writes again keeps its slot, and so does a newer version.
+    fn walks_all(&self) -> bool {
+        true
+    }
+
     fn fetch_any(&self, place: Place, done: FetchDone) {
         self.0.indexed.fetch_any(place, done);
     }

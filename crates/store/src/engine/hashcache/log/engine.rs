@@ -216,6 +216,11 @@ impl Engine for HashCacheLog {
         (found, (set < self.0.index.sets()).then_some(set))
     }
 
+    /// An object has its set. Slots whose positions are on disk are known by their numbers, which others may have meanwhile.
+    fn walks_all(&self) -> bool {
+        matches!(self.0.index, Positions::All(_))
+    }
+
     fn fetch_any(&self, place: Place, done: FetchDone) {
         let arrived = parts::of_any(done);
         let (log, bytes) = (self.0.log.clone(), self.0.first_read_bytes);

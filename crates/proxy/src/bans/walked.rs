@@ -1,0 +1,114 @@
+//! Bans that nothing in the store fits any more: no object is compared with them.
+//!
+//! They stay in the file. What the store has forgotten may be back once it is opened anew, from an index that was saved before, or from a log
+//! that is read again; so whoever opens the cache next goes by all of them again, and forgets them after a walk of its own.
+
+use std::collections::HashMap;
+
+use super::marks::{Ban, Marks};
+use super::rule::Rule;
+use super::table::{MOST_BANS, MOST_TEXT_BYTES};
+
+/// Memory: some 150 bytes and its text for each rule, [`MOST_BANS`] of them at most and [`MOST_TEXT_BYTES`] of text.
+#[derive(Default)]
+pub(super) struct Walked {
+    rules: HashMap<Rule, Marks>,
+    text_bytes: usize,
+    /// Of everything: its own, and what took the place of others.
+    all: Marks,
+}
+
+impl Walked {
+    /// One more. Where there are too many, one of everything takes the place of all; when the cache is opened anew, more is fetched again.
+    pub fn add(&mut self, ban: &Ban) {
+        if ban.rule == Rule::All {
+            return self.all.set(ban);
+        }
+        if !self.rules.contains_key(&ban.rule) {
+            self.text_bytes += ban.rule.text_bytes();
+        }
+        self.rules.entry(ban.rule.clone()).or_default().set(ban);
+        if self.rules.len() > MOST_BANS || self.text_bytes > MOST_TEXT_BYTES {
+            self.rules.values().for_each(|marks| self.all.join(marks));
+            self.rules.clear();
+            self.text_bytes = 0;
+        }
+    }
+
+    /// A newer ban makes older ones useless: those of the same rule, or all.
+    pub fn replace(&mut self, ban: &Ban) {
+        let goes = |marks: &mut Marks| {
+            if !ban.soft {
+                marks.hard = 0;
+            }
+            (marks.soft, marks.soft_at) = (0, 0);
+            marks.is_empty()
+        };
+        if ban.rule == Rule::All {
+            goes(&mut self.all);
+            self.rules.retain(|_, marks| !goes(marks));
+            self.text_bytes = self.rules.keys().map(Rule::text_bytes).sum();
+        } else if self.rules.get_mut(&ban.rule).is_some_and(goes) {
+            self.rules.remove(&ban.rule);
+            self.text_bytes -= ban.rule.text_bytes();
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        let of = |marks: &Marks| usize::from(marks.hard > 0) + usize::from(marks.soft > 0);
+        self.rules.values().map(of).sum::<usize>() + of(&self.all)
+    }
+
+    /// All of them, in any order.
+    pub fn bans(&self) -> impl Iterator<Item = Ban> {
+        let one = |rule: &Rule, marks: &Marks| {
+            let both = [(marks.hard, false, 0), (marks.soft, true, marks.soft_at)];
+            let there = both.into_iter().filter(|(number, ..)| *number > 0);
+            let bans = there.map(|(number, soft, at)| Ban { number, rule: rule.clone(), soft, at });
+            bans.collect::<Vec<_>>()
+        };
+        let of_rules = self.rules.iter().flat_map(move |(rule, marks)| one(rule, marks));
+        of_rules.chain(one(&Rule::All, &self.all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_ones_take_the_place_of_older_ones() {
+        let ban = |number, rule: &Rule, soft| Ban { number, rule: rule.clone(), soft, at: number };
+        let (one, other) = (Rule::Url("a/x".into()), Rule::Host("b".into()));
+        let mut walked = Walked::default();
+        for (number, rule, soft) in [(1, &one, false), (2, &one, true), (3, &other, false), (4, &Rule::All, true)] {
+            walked.add(&ban(number, rule, soft));
+        }
+        assert_eq!(walked.count(), 4);
+        walked.replace(&ban(5, &one, true));
+        let mut left: Vec<_> = walked.bans().map(|ban| (ban.number, ban.soft)).collect();
+        left.sort_unstable();
+        assert_eq!(left, [(1, false), (3, false), (4, true)]);
+        walked.replace(&ban(6, &one, false));
+        assert_eq!((walked.count(), walked.text_bytes), (2, 1));
+        walked.replace(&ban(7, &Rule::All, true));
+        assert_eq!(walked.count(), 1);
+        walked.replace(&ban(8, &Rule::All, false));
+        assert_eq!((walked.count(), walked.text_bytes), (0, 0));
+    }
+
+    #[test]
+    fn one_of_everything_takes_the_place_of_too_many() {
+        let mut walked = Walked::default();
+        for number in 1..=MOST_BANS as u64 + 1 {
+            let soft = number % 2 == 0;
+            walked.add(&Ban { number, rule: Rule::Tag { host: None, tag: number }, soft, at: 9 });
+        }
+        let mut all: Vec<_> = walked.bans().collect();
+        all.sort_by_key(|ban| ban.number);
+        let most = MOST_BANS as u64;
+        assert_eq!(all.iter().map(|ban| (ban.number, ban.soft)).collect::<Vec<_>>(), [(most, true), (most + 1, false)]);
+        assert!(all.iter().all(|ban| ban.rule == Rule::All));
+    }
+}

@@ -1,0 +1,105 @@
+//! Purges are forgotten once nothing that they name is left, while clients go on asking: nothing that was purged comes back, and all else stays a hit.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use crate::encodings::figure;
+use crate::support::tinaja::Setup;
+use tinaja_testkit::client::get;
+use tinaja_testkit::origin::{Origin, reply};
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::kill_now;
+use tinaja_testkit::tools::output;
+use tinaja_testkit::wait::wait_for;
+
+const PAGES: u64 = 60;
+
+fn purge(setup: &Setup, args: &[&str]) {
+    let done = output(setup.binary().arg("purge").args(args).arg("--cache").arg(setup.cache_dir()));
+    assert!(done.status.success(), "{done:?}");
+}
+
+/// Half of all pages have the tag `even`. They are purged under load, and all are asked for again and again meanwhile.
+fn purges_are_forgotten(engine: &str) {
+    let version = Arc::new(AtomicU64::new(1));
+    let of_origin = version.clone();
+    let origin = Origin::start(move |request, stream| {
+        let number: u64 = request.path.trim_start_matches("/page/").parse().unwrap_or(1);
+        let tag = if number.is_multiple_of(2) { "even" } else { "odd" };
+        let fields = format!("Cache-Control: max-age=36000\r\nSurrogate-Key: {tag}\r\n");
+        let body = format!("{} {}", of_origin.load(SeqCst), "x".repeat(2000));
+        reply(stream, request, 200, &fields, body.as_bytes())
+    });
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), format!("metrics = \"{metrics}\"\n")).unwrap();
+    let path = config.path().to_str().unwrap();
+    let setup = Setup::reverse(origin.address).flags(&["--engine", engine, "--config", path]);
+    let mut proxy = setup.start();
+    let page = |number: u64| get(setup.address(), &format!("/page/{number}"));
+    let version_of = |number| page(number).unwrap().text().split(' ').next().map(str::to_owned).unwrap();
+    // Of the odd half nobody asks again: what nobody asks for is to be forgotten too.
+    (0..2 * PAGES).for_each(|number| drop(page(number).unwrap()));
+    assert!(page(1).unwrap().is_hit() && page(2).unwrap().is_hit());
+    let (ended, oldest, asked) = (AtomicBool::new(false), AtomicU64::new(1), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in (0..).map(|number| number % PAGES) {
+                if ended.load(SeqCst) {
+                    return;
+                }
+                let least = oldest.load(SeqCst);
+                let Ok(answer) = page(number) else { continue };
+                let text = answer.text();
+                let got: u64 = text.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+                if number % 2 == 0 {
+                    assert!(got >= least, "{got} after {least} was purged: {}", answer.cache_status());
+                }
+                asked.fetch_add(1, SeqCst);
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        version.store(2, SeqCst);
+        purge(&setup, &["--tag", "even", "--host", "other.example", "--suffix", ".css"]);
+        purge(&setup, &["--tag", "even"]);
+        oldest.store(2, SeqCst);
+        assert!(figure(metrics, "tinaja_bans") >= 2.0);
+        let forgotten = || (figure(metrics, "tinaja_bans") == 0.0).then_some(());
+        wait_for("purges to be forgotten", Duration::from_secs(240), forgotten);
+        let before = asked.load(SeqCst);
+        wait_for("answers", Duration::from_secs(60), || (asked.load(SeqCst) > before + 100).then_some(()));
+        ended.store(true, SeqCst);
+    });
+    assert!(figure(metrics, "tinaja_ban_walks_total{result=\"ended\"}") >= 1.0);
+    assert!(figure(metrics, "tinaja_walked_objects_total{result=\"gone\"}") >= 20.0, "those that nobody asked for");
+    assert!(figure(metrics, "tinaja_written_bans") >= 2.0);
+    let versions = || (0..2 * PAGES).map(version_of).collect::<Vec<_>>();
+    let check = |versions: &[String]| {
+        let old = |rest| versions.iter().skip(rest).step_by(2).filter(|version| *version == "1").count() as u64;
+        assert_eq!(old(0), 0, "what was purged came back: {versions:?}");
+        // An engine may have forgotten one of another name.
+        assert!(old(1) >= PAGES * 9 / 10, "nobody purged it: {versions:?}");
+    };
+    check(&versions());
+    // Killed, it may find what it had forgotten, and goes by the purges again.
+    kill_now(proxy.process.pid());
+    proxy.process.wait();
+    let proxy = setup.start();
+    assert!(figure(metrics, "tinaja_bans") >= 2.0);
+    check(&versions());
+    drop(proxy);
+}
+
+#[test]
+fn by_hashcache_log() {
+    purges_are_forgotten("hashcache-log");
+}
+
+#[test]
+fn by_generational() {
+    purges_are_forgotten("generational");
+}
