@@ -6,7 +6,7 @@ use http::StatusCode;
 use tempfile::TempDir;
 use tinaja_http::key::join;
 use tinaja_http::message::ResponseHead;
-use tinaja_store::{Commit, Hint, Hit, Key, Reference, Store, Updated, Writer};
+use tinaja_store::{Commit, Hint, Hit, Key, Reference, Updated, Writer};
 
 use super::super::only_what_may_come;
 use super::*;
@@ -248,7 +248,7 @@ async fn each_kind_is_forgotten() {
     for soft in [true, false] {
         let before = house.bans.now();
         assert!(house.put("/x.css", before, "red").await);
-        rules.iter().for_each(|rule| drop(house.ban(rule.clone(), soft)));
+        rules.iter().for_each(|rule| _ = house.ban(rule.clone(), soft));
         let newest = house.bans.now();
         assert_eq!((house.held(), house.forget().await), (9.0, Some(newest)));
         if soft {

@@ -90,7 +90,9 @@ pub(crate) async fn keep_forgetting(bans: Arc<Bans>, store: Storage, clock: Cloc
 
 /// One walk. The newest purge that it went by, forgotten or not; `None` if it could not begin.
 async fn forget(bans: &Arc<Bans>, store: &Storage, clock: &Clock) -> Option<Stamp> {
-    let walk = Arc::new(bans.begin_walk()?);
+    // Whoever writes a purge down has them both wait for the disk.
+    let begins = bans.clone();
+    let walk = Arc::new(clock.block(move || begins.begin_walk()).await.ok()??);
     if !is_complete(bans, &walk, store, clock).await {
         bans.count_walk(false);
         return Some(walk.up_to());
@@ -98,7 +100,8 @@ async fn forget(bans: &Arc<Bans>, store: &Storage, clock: &Clock) -> Option<Stam
     for lookups in LOOKUPS {
         clock.timer(lookups).await;
     }
-    let gone = bans.end_walk(&walk);
+    let (ends, ended) = (bans.clone(), walk.clone());
+    let gone = clock.block(move || ends.end_walk(&ended)).await.unwrap_or_default();
     tracing::debug!("purges are forgotten, since nothing that they name is left: {gone}");
     Some(walk.up_to())
 }
