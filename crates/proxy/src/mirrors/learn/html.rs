@@ -5,6 +5,9 @@
 /// Bytes of one tag at most. A longer one is passed over.
 const MOST_TAG: usize = 8 * 1024;
 
+/// An attribute's name, in lower case, and its value.
+pub(super) type Attribute = (String, String);
+
 /// Reads one page. Memory: 16 KB at most.
 #[derive(Debug, Default)]
 pub(super) struct Html {
@@ -20,8 +23,8 @@ pub(super) struct Html {
 struct Attributes<'a>(&'a [u8]);
 
 impl Html {
-    /// Reads the next piece. Each anchor is found with its attributes, as `&mut dyn FnMut(name, value)` would see them.
-    pub fn push(&mut self, mut piece: &[u8], find: &mut dyn FnMut(&[(String, String)])) {
+    /// Reads the next piece. Each anchor is found with its attributes.
+    pub fn push(&mut self, mut piece: &[u8], find: &mut dyn FnMut(&[Attribute])) {
         while !self.has_base && !piece.is_empty() {
             if !self.inside {
                 let Some(at) = piece.iter().position(|byte| *byte == b'<') else { return };
@@ -54,7 +57,7 @@ impl Html {
         }
     }
 
-    fn end(&mut self, find: &mut dyn FnMut(&[(String, String)])) {
+    fn end(&mut self, find: &mut dyn FnMut(&[Attribute])) {
         let (name, rest) =
             self.tag.split_at(self.tag.iter().position(u8::is_ascii_whitespace).unwrap_or(self.tag.len()));
         let attributes: Vec<_> = Attributes(rest).collect();
@@ -70,7 +73,7 @@ impl Html {
 fn may_be_wanted(tag: &[u8]) -> bool {
     let name = tag.iter().position(|byte| byte.is_ascii_whitespace() || *byte == b'/');
     match name {
-        Some(length) => tag.get(..length).is_some_and(|name| is_wanted(name)),
+        Some(length) => tag.get(..length).is_some_and(is_wanted),
         None => ["a", "base"].iter().any(|name| {
             let begins = name.as_bytes().get(..tag.len());
             begins.is_some_and(|begins| begins.eq_ignore_ascii_case(tag))
@@ -83,9 +86,9 @@ fn is_wanted(name: &[u8]) -> bool {
 }
 
 impl Iterator for Attributes<'_> {
-    type Item = (String, String);
+    type Item = Attribute;
 
-    fn next(&mut self) -> Option<(String, String)> {
+    fn next(&mut self) -> Option<Attribute> {
         let Attributes(rest) = self;
         *rest = rest.trim_ascii_start();
         if rest.is_empty() {

@@ -1,6 +1,6 @@
 //! Indexes of each kind: what they say of files, piece by piece. No I/O, no table, no URLs: links are as they are written.
 
-use super::html::Html;
+use super::html::{Attribute, Html};
 use super::json::{Found, Json};
 use super::packages::Packages;
 use crate::mirrors::sum::{Hash, Sum};
@@ -104,7 +104,7 @@ fn assigned(text: &str) -> Option<Sum> {
     Sum::hex(Hash::named(name)?, hex)
 }
 
-fn anchor(attributes: &[(String, String)], say: &mut dyn FnMut(Said<'_>)) {
+fn anchor(attributes: &[Attribute], say: &mut dyn FnMut(Said<'_>)) {
     let value = |wanted: &str| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let Some(href) = value("href") else { return };
     let (url, fragment) = href.split_once('#').unwrap_or((href, ""));
