@@ -33,7 +33,7 @@ use super::request::Request;
 use crate::crowd::Crowd;
 use crate::failure::Failure;
 use crate::limits::Limits;
-use crate::mirrors::Checking;
+use crate::mirrors::{Checking, Proof};
 use crate::origin::Connection;
 use crate::shared::Shared;
 use crate::storage::Storage;
@@ -58,7 +58,7 @@ pub(super) struct Fill {
     pub length: Option<u64>,
     /// Read from the origin already.
     pub first: Option<Bytes>,
-    /// The name says what the bytes must be.
+    /// It is known what the bytes must be.
     pub checking: Option<Checking>,
     /// Asks for the rest, should the origin break off.
     pub again: Option<Box<Request>>,
@@ -84,7 +84,7 @@ pub(super) enum Feed {
 enum GivenUp {
     #[error("{0}")]
     Origin(Failure),
-    #[error("its bytes are not those that its name says")]
+    #[error("its bytes are not those that its name or its index says")]
     Digest,
     #[error("nobody reads it any more, and the rest is not worth fetching")]
     NobodyReads,
@@ -109,11 +109,10 @@ impl Fill {
         self.writer.write(piece).await;
     }
 
-    /// What checks the bytes of an answer whose name says which they are.
+    /// What checks the bytes of an answer of which it is known which they must be.
     pub fn checking(request: &Request, head: &StoredHead) -> Option<Checking> {
-        let named = request.ticket.mirror.as_ref()?.named.as_ref()?;
-        let encoded = head.fields(|line| line.is(&CONTENT_ENCODING)).is_none_or(|fields| !fields.is_empty());
-        (head.status() == StatusCode::OK && !encoded).then(|| named.check())
+        let mirror = request.ticket.mirror.as_ref()?;
+        if is_plain(head) { mirror.check() } else { None }
     }
 
     /// The request by which the rest of such an answer could be asked for.
@@ -121,6 +120,12 @@ impl Fill {
         let long = length.is_some_and(|length| length >= TAKEN_UP_BYTES);
         (long && head.status() == StatusCode::OK).then(|| Box::new(request.clone()))
     }
+}
+
+/// Whether an answer's body is what digests are of: all of it, and not encoded.
+pub(super) fn is_plain(head: &StoredHead) -> bool {
+    let encoded = head.fields(|line| line.is(&CONTENT_ENCODING)).is_none_or(|fields| !fields.is_empty());
+    head.status() == StatusCode::OK && !encoded
 }
 
 /// What fetches bodies into the store.
@@ -213,7 +218,7 @@ impl Filler {
     /// all of it is stored.
     pub async fn fill(&self, mut fill: Fill) -> bool {
         match self.fetch_all(&mut fill).await {
-            Ok(()) => {
+            Ok(proof) => {
                 // The next request need not wait for the disk.
                 if let Feed::Origin(connection) = fill.feed {
                     self.asker.release(*connection);
@@ -224,6 +229,9 @@ impl Filler {
                         false
                     }
                     Commit::Stored { .. } => {
+                        if let Some(proof) = proof {
+                            proof.is_stored_at(fill.place.digest());
+                        }
                         if let Some(wanted) = fill.encode {
                             self.encoder.begin(*wanted);
                         }
@@ -235,6 +243,7 @@ impl Filler {
                 tracing::warn!(
                     "a source sent something else than it was asked for, and nothing of it is stored: {why}"
                 );
+                self.shared.metrics.as_ref().inspect(|metrics| metrics.fetches.wrong.inc());
                 // What there was of it may be what is wrong.
                 drop(fill.writer);
                 if has_pieces(&self.store, &fill.place).await {
@@ -255,7 +264,7 @@ impl Filler {
         }
     }
 
-    async fn fetch_all(&self, fill: &mut Fill) -> Result<(), GivenUp> {
+    async fn fetch_all(&self, fill: &mut Fill) -> Result<Option<Proof>, GivenUp> {
         let clock = &self.shared.clock;
         let began = clock.now();
         let mut arrived = 0;
@@ -303,13 +312,14 @@ impl Filler {
                     fill.write(piece, &mut last).await;
                 }
                 Ok(None) if fill.length.is_none_or(|length| length == arrived) => {
-                    if fill.checking.take().is_some_and(|checking| !checking.matches()) {
-                        return Err(GivenUp::Digest);
-                    }
+                    let proof = match fill.checking.take() {
+                        Some(checking) => Some(checking.finish().ok_or(GivenUp::Digest)?),
+                        None => None,
+                    };
                     if let Some(last) = last {
                         fill.writer.write(last).await;
                     }
-                    return Ok(());
+                    return Ok(proof);
                 }
                 Ok(None) => return Err(GivenUp::Origin(Failure::Origin("its answer ended early".into()))),
                 Err(failure) => self.take_up(fill, arrived, failure)?,
@@ -335,7 +345,9 @@ impl Filler {
             return Err(GivenUp::Origin(failure));
         };
         tracing::debug!("an origin broke off at byte {arrived}, and is asked for the rest: {failure}");
-        fill.feed = Feed::Pieces(Box::new((*request, Source::rest(head, arrived, Some(length), failure.to_string()))));
+        let mut rest = Source::rest(head, arrived, Some(length), failure.to_string());
+        rest.is_checked = fill.checking.is_some();
+        fill.feed = Feed::Pieces(Box::new((*request, rest)));
         Ok(())
     }
 }

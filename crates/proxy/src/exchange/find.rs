@@ -13,6 +13,7 @@ use super::flights::{Flights, Grounded, Landed};
 use super::parts::Parts;
 use super::pass::Passer;
 use super::plan::{Wants, wants};
+use super::proof::is_outdated;
 use super::reuse::{Reuse, is_left_over, judge};
 use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
@@ -123,6 +124,10 @@ impl Finder {
         found: Found,
     ) -> Result<Option<(Outcome, Option<Found>)>, Ended> {
         let Transaction { request, entry, .. } = transaction;
+        if is_outdated(request, &found) {
+            // Its origin may say that it still holds, which is not what the index says.
+            return Ok(Some((Outcome::Stale, None)));
+        }
         if is_left_over(&self.shared, request, &found) {
             // Where nobody answers it may do after all.
             return Ok(Some((Outcome::Stale, Some(found))));

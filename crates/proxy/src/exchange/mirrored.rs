@@ -134,9 +134,12 @@ fn first(request: &Request, at: &At) -> Result<Request, BadField> {
     if at.mounted.mirror.credentials.is_some() {
         headers.remove(&AUTHORIZATION);
     }
-    if at.mounted.rewrites() && matches!(*request.method(), Method::GET | Method::HEAD) {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    if is_read && (at.mounted.rewrites() || at.teaches(&request.ticket.path)) {
         // They are about the form that the client has, and are judged there.
         [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().for_each(|name| headers.remove(name));
+    }
+    if is_read && at.mounted.rewrites() {
         let parts = headers.get(RANGE).map_or(0, |range| range.as_bytes().split(|byte| *byte == b',').count());
         if parts > 1 {
             // What such an answer holds is told by its parts alone.
@@ -153,7 +156,10 @@ fn follow(step: &Request, aim: Aim) -> Result<Request, BadField> {
     let host = aim.host_field();
     let Aim { mut at, destination, path, .. } = aim;
     if !at.asks_token {
-        at.named = step.ticket.mirror.as_ref().and_then(|at| at.named.clone());
+        let before = step.ticket.mirror.as_ref();
+        at.named = before.and_then(|at| at.named.clone());
+        // What was asked for is what must come, wherever it lies.
+        at.learned = before.and_then(|at| at.learned.clone()).or(at.learned);
     }
     let is_followed = at.is_followed();
     next.head.headers.remove(&AUTHORIZATION);

@@ -36,6 +36,7 @@ mod pass;
 mod piece;
 mod pieced;
 mod plan;
+mod proof;
 mod read;
 mod refresh;
 mod reply;

@@ -173,8 +173,9 @@ impl Parts {
         let (hit, length) = (writer.follow(), found.length());
         let head = StoredHead::decode(&hit.head).unwrap_or_else(|| found.head.clone());
         let gap = Gap { span: gap, connection: reply.connection };
-        let source = Source::of(found, request.ticket.name.clone(), Some(gap));
+        let mut source = Source::of(found, request.ticket.name.clone(), Some(gap));
         let checking = Fill::checking(request, &head);
+        source.is_checked = checking.is_some();
         let encode = self.filler.encoder.wanted_of(request, &place, &head);
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
         let unwatched_bytes = self.shared.limits.fill_range_below;

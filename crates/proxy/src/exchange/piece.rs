@@ -95,7 +95,8 @@ impl Pieces {
             return None;
         }
         // Whoever has the object on its disk keeps its pieces. Of a part alone nobody can tell whether it is what its name says.
-        if !request.ticket.is_kept(&self.keeper.shared) || request.ticket.names_bytes() {
+        let is_checked = request.ticket.names_bytes() || request.ticket.learned().is_some();
+        if !request.ticket.is_kept(&self.keeper.shared) || is_checked {
             return None;
         }
         let head = head_of_whole(&reply.head, length)?;

@@ -42,10 +42,13 @@ pub(super) fn wants(request: &Request, found: &Found, now: SystemTime) -> Wants 
         return Wants::Elsewhere;
     }
     let plan = found.head.header().and_then(|head| plan(request, &head, found, false, now));
+    // Of these the whole alone can be checked.
+    let is_checked = request.ticket.learned().is_some();
     let wanted = match plan {
         None => return Wants::Elsewhere,
         Some(Plan::NotModified | Plan::Unsatisfied) => return Wants::Here,
         Some(_) if *request.method() == Method::HEAD => return Wants::Here,
+        Some(Plan::Part(_) | Plan::Parts(..)) if is_checked => return Wants::Elsewhere,
         Some(Plan::Part(part)) => part,
         Some(Plan::Whole) if length == 0 => return Wants::Here,
         Some(Plan::Whole) => 0..=length - 1,

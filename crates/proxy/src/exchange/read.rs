@@ -52,6 +52,8 @@ pub(super) struct Source {
     place: Option<Key>,
     /// What keeps the bytes that come from the origin.
     pub kept: Option<Keeping>,
+    /// Whoever reads it checks all of it.
+    pub is_checked: bool,
 }
 
 enum From {
@@ -84,13 +86,13 @@ impl Source {
         let end = length.unwrap_or(u64::MAX);
         let is_whole = state == State::Whole && matches!(from, From::Store(_));
         let place = is_whole.then_some(found.place);
-        Source { head, state, from, length, at: 0, end, resumes: 0, place, kept: None }
+        Source { head, state, from, length, at: 0, end, resumes: 0, place, kept: None, is_checked: false }
     }
 
     /// The rest of an object, from a byte on, that only the origin has: `why` the store has it no more.
     pub fn rest(head: StoredHead, at: u64, length: Option<u64>, why: String) -> Source {
         let (state, from, end) = (State::Filling, From::Lost(why), length.unwrap_or(u64::MAX));
-        Source { head, state, from, length, at, end, resumes: 0, place: None, kept: None }
+        Source { head, state, from, length, at, end, resumes: 0, place: None, kept: None, is_checked: false }
     }
 
     /// The rest of a stored object that could not be read from a byte on.
@@ -127,6 +129,11 @@ impl Source {
     /// Notes bytes that were read from [`Source::body`].
     pub fn has_read(&mut self, bytes: u64) {
         self.at += bytes;
+    }
+
+    /// The next byte to send, by what was read of it.
+    pub fn sent(&self) -> u64 {
+        self.at
     }
 
     /// Seconds of freshness that are left; negative once it is stale.
@@ -203,9 +210,9 @@ impl Reader {
         }
     }
 
-    /// Forgets an object that cannot be read to its end. Where the origin has another by now, each answer from it would break off as
+    /// Forgets an object that cannot be read to its end, or is not what it should be. Where the origin has another by now, each answer from it would break off as
     /// long as it is fresh.
-    async fn forget(&self, place: &mut Option<Key>) {
+    pub async fn forget(&self, place: &mut Option<Key>) {
         if let Some(damaged) = &*place {
             if let Err(error) = self.store.remove(damaged).await {
                 tracing::warn!(%error, "an object that cannot be read could not be removed from the cache");
@@ -218,8 +225,9 @@ impl Reader {
     async fn resume(&self, request: &Request, source: &mut Source) -> Result<From, Failure> {
         let lost = |why: &str| Failure::Origin(format!("the rest of the object was lost, and {why}"));
         source.resumes += 1;
-        // What its name says is checked to the end where it is stored, and nowhere else: the rest may be what made it fail.
-        let is_checked = request.ticket.names_bytes();
+        // What is known of its bytes is checked to the end where it is stored, and nowhere else: the rest may be what made it fail.
+        let is_known = request.ticket.names_bytes() || request.ticket.learned().is_some();
+        let is_checked = is_known && !source.is_checked;
         // The origin has no bytes of a form that was made here.
         let is_encoded = source.head.kind == Kind::Form;
         let may = source.resumes <= MOST_RESUMES && !is_checked && !is_encoded && !self.shared.is_leaving();

@@ -27,7 +27,7 @@ use crate::failure::{Failure, Unanswered};
 use crate::fits::HostPattern;
 use crate::ids::RequestId;
 use crate::key_rules::ReadRule;
-use crate::mirrors::At;
+use crate::mirrors::{At, Learned};
 use crate::neighbours::{CLIENT, HAS, INTERCEPTED, OBJECT, mark_of};
 use crate::origin::{Behind, Destination, default_port};
 use crate::rules::{Asked, Denied, Own};
@@ -269,6 +269,12 @@ impl Ticket {
     /// Whether its name says what the bytes must be: then none are kept that were not checked to the end.
     pub fn names_bytes(&self) -> bool {
         self.mirror.as_ref().is_some_and(|at| at.named.is_some())
+    }
+
+    /// What an index says of them, where its name does not. Then what came of a fetch that ended early is kept, for a part alone is given out
+    /// by nobody's word: the whole that is made of it is checked.
+    pub fn learned(&self) -> Option<&Learned> {
+        self.mirror.as_ref().filter(|at| at.named.is_none())?.learned.as_ref()
     }
 
     /// Whether no origin is asked for it.

@@ -19,10 +19,12 @@ use super::headers;
 use super::piece::{Keeping, Pieces};
 use super::pieced::Gap;
 use super::plan::{Plan, plan, shape};
+use super::proof::Proving;
 use super::read::{Reader, Source};
 use super::request::Request;
 use super::transaction::{Ended, Transaction};
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::shared::Shared;
 use crate::stored::{Forms, Found};
 
@@ -96,6 +98,7 @@ impl Sender {
         if matches!(plan, Plan::NotModified) {
             request.name_matched(&mut head, is_encodable)?;
         }
+        let mut proving = Proving::of(request, &found, &plan, fetched);
         let length = found.length();
         let must_wait = fetched && !matches!(plan, Plan::Parts(..));
         let mut source = Source::of(found, request.ticket.name.clone(), gap);
@@ -109,7 +112,18 @@ impl Sender {
             }
             _ => self.first_piece(request, &plan, &mut source, must_wait).await,
         };
-        let Ok(first) = first else { return Ok(Sent::NotHere) };
+        let Ok(mut first) = first else { return Ok(Sent::NotHere) };
+        if let Some(proving) = &mut proving {
+            first = proving.hold(first);
+        }
+        let is_all = proving.is_some() && Some(source.sent()) == length;
+        if let Some(proving) = proving.take_if(|_| is_all) {
+            // Nobody has to hear of what was wrong before anything was sent.
+            match self.prove(proving).await {
+                Ok(last) => first = last,
+                Err(_) => return Ok(Sent::NotHere),
+            }
+        }
         if entry.outcome == Outcome::Hit || entry.result == CacheResult::Stale {
             entry.ttl = Some(source.ttl_seconds(now));
         }
@@ -119,7 +133,7 @@ impl Sender {
         }
         headers::to_client(&self.shared, &mut head, age, entry)?;
         entry.note(&head);
-        let sent = self.send(request, client, (&head, first), &plan, &mut source).await;
+        let sent = self.send(request, client, (&head, first), &plan, &mut source, proving).await;
         if let Some(keeping) = source.kept.take() {
             self.pieces.end_apart(keeping);
         }
@@ -174,10 +188,13 @@ impl Sender {
         (head, first): (&ResponseHead, Bytes),
         plan: &Plan,
         source: &mut Source,
+        proving: Option<Proving>,
     ) -> Result<(), Ended> {
         client.begin(head, first).await?;
-        if request.method() != Method::HEAD {
-            self.send_content(request, client, plan, source).await?;
+        match proving {
+            Some(proving) => self.pump_checked(request, client, source, proving).await?,
+            None if request.method() == Method::HEAD => {}
+            None => self.send_content(request, client, plan, source).await?,
         }
         Ok(client.end().await?)
     }
@@ -202,6 +219,47 @@ impl Sender {
                     self.pump(request, client, source).await?;
                 }
                 Ok(client.piece(Bytes::from(multipart.end())).await?)
+            }
+        }
+    }
+
+    /// The same of what is checked on the way. Its last bytes go out once all are known to be right.
+    async fn pump_checked(
+        &self,
+        request: &Request,
+        client: &mut Client,
+        source: &mut Source,
+        mut proving: Proving,
+    ) -> Result<(), Ended> {
+        loop {
+            let piece = tokio::select! {
+                biased;
+                piece = self.reader.next(request, source) => piece?,
+                () = client.gone() => return Err(Ended::Left),
+            };
+            let piece = match piece {
+                Some(piece) => proving.hold(piece),
+                None => {
+                    let last = self.prove(proving).await?;
+                    return Ok(client.piece(last).await?);
+                }
+            };
+            if !piece.is_empty() {
+                client.piece(piece).await?;
+            }
+        }
+    }
+
+    /// What was held back, if all was right. Else what is stored is forgotten.
+    async fn prove(&self, proving: Proving) -> Result<Bytes, Failure> {
+        match proving.end() {
+            Ok(last) => Ok(last),
+            Err(place) => {
+                let why = "what is stored is not what its index says by now: ask again, and it is fetched anew";
+                tracing::warn!("{why}");
+                self.shared.metrics.as_ref().inspect(|metrics| metrics.fetches.wrong.inc());
+                self.reader.forget(&mut Some(place)).await;
+                Err(Failure::Mirror(why.into()))
             }
         }
     }

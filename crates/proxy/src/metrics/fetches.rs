@@ -25,6 +25,8 @@ pub(crate) struct Fetches {
     beginning_bytes: IntCounter,
     /// By which git fetched from a server that makes a pack for each client: nothing of that can be kept.
     pub of_git: IntCounter,
+    /// Of mirrors, whose bytes were not those that their names or an index said.
+    pub wrong: IntCounter,
 }
 
 /// Something that waits, counted until this is dropped.
@@ -66,11 +68,13 @@ impl Fetches {
         let of_git =
             "POSTs by which git fetched packs that servers make for each client: they pass, and are never kept.";
         let of_git = register(registry, IntCounter::new("tinaja_git_fetches_total", of_git)?)?;
+        let wrong = "Files of mirrors that had another digest than their names or an index said: none was stored, or was left in the store.";
+        let wrong = register(registry, IntCounter::new("tinaja_mirror_wrong_files_total", wrong)?)?;
         let each = |vec: &IntCounterVec, names: &[&str]| -> prometheus::Result<Vec<IntCounter>> {
             names.iter().map(|name| vec.get_metric_with_label_values(&[name])).collect()
         };
         let (answered, failed) = (each(&answered, &CLASSES)?, each(&failed, &REASONS)?);
-        Ok(Fetches { answered, failed, seconds, waiting, received, beginnings, beginning_bytes, of_git })
+        Ok(Fetches { answered, failed, seconds, waiting, received, beginnings, beginning_bytes, of_git, wrong })
     }
 
     /// One is sent.

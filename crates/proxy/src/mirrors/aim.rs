@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tinaja_http::authority::Authority;
 use tinaja_http::message::{BadField, RequestHead};
 
-use super::{Kind, Mounted, Named, SITE, Token};
+use super::{Checking, Kind, Learned, Mounted, Named, SITE, Token};
 use crate::origin::{Behind, Destination, default_port};
 
 /// Where one request at a mirror goes.
@@ -22,6 +22,8 @@ pub(crate) struct At {
     pub asks_token: bool,
     /// What its path at the source says of its bytes.
     pub named: Option<Arc<Named>>,
+    /// What an index says of them, if its name does not.
+    pub learned: Option<Learned>,
 }
 
 /// The same, and what its head says there.
@@ -54,6 +56,17 @@ impl At {
     /// gets the redirect.
     pub fn is_followed(&self) -> bool {
         self.named.is_some() && self.mounted.mirror.kind == Some(Kind::Oci)
+    }
+
+    /// Begins to check its bytes, if it is known what they must be.
+    pub fn check(&self) -> Option<Checking> {
+        self.named.as_ref().map(|named| named.check()).or_else(|| self.learned.as_ref().map(Learned::check))
+    }
+
+    /// Whether what is at this path teaches what other files must be, though nothing in it is changed on the way. A client that has it already
+    /// does not keep it from us then.
+    pub fn teaches(&self, path: &str) -> bool {
+        self.is_home && self.mounted.mirror.kind.is_some_and(|kind| kind.is_plain_index(path))
     }
 
     /// Whether the mirror is for this client.

@@ -1,26 +1,26 @@
-//! Digests in names: what is called after its own hash is stored only if it has that hash.
+//! Digests in names, and those that an index has told: what has one is stored only if it has that hash.
 
 use std::fmt;
 
-use ring::digest::{Algorithm, Context, SHA256, SHA512};
-
-use super::Kind;
+use super::sum::{Hash, Sum, Summing};
+use super::{Kind, Learned};
 
 /// What a path says of the bytes that are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     /// The path at the source, by which rules go wherever the bytes come from.
     pub path: String,
-    is_sha512: bool,
-    /// In lower case.
-    hex: String,
+    sum: Sum,
 }
 
 /// Bytes that are checked while they come.
 pub(crate) struct Checking {
-    context: Context,
-    hex: String,
+    summing: Summing,
+    learned: Option<Learned>,
 }
+
+/// Bytes that were right, and who is to be told once they are stored.
+pub(crate) struct Proof(Option<Learned>);
 
 impl Named {
     /// Reads a path as a source of this kind has it: `/v2/x/blobs/sha256:00ff...`, `/by-hash/SHA256/00ff...`.
@@ -34,39 +34,49 @@ impl Named {
             Kind::Apt => (before.rsplit_once("/by-hash/")?.1, last),
             _ => return None,
         };
-        let is_sha512 = match algorithm.to_ascii_lowercase().as_str() {
-            "sha256" => false,
-            "sha512" => true,
+        let hash = match algorithm.to_ascii_lowercase().as_str() {
+            "sha256" => Hash::Sha256,
+            "sha512" => Hash::Sha512,
             _ => return None,
         };
-        let length = if is_sha512 { 128 } else { 64 };
-        let is_hex = hex.len() == length && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_hex.then(|| Named { path: path.to_owned(), is_sha512, hex: hex.to_ascii_lowercase() })
+        Some(Named { path: path.to_owned(), sum: Sum::hex(hash, hex)? })
     }
 
     /// Begins to check bytes.
     pub fn check(&self) -> Checking {
-        let algorithm: &'static Algorithm = if self.is_sha512 { &SHA512 } else { &SHA256 };
-        Checking { context: Context::new(algorithm), hex: self.hex.clone() }
+        Checking { summing: self.sum.check(), learned: None }
     }
 }
 
 impl Checking {
-    /// More of them.
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.context.update(bytes);
+    /// Checks bytes by what an index has told of them.
+    pub(super) fn learned(sum: Sum, learned: Learned) -> Checking {
+        Checking { summing: sum.check(), learned: Some(learned) }
     }
 
-    /// Whether they were those of the name.
-    pub fn matches(self) -> bool {
-        let found: String = self.context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        found == self.hex
+    /// More of them.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.summing.update(bytes);
+    }
+
+    /// Whether they were those of the name, or what the index says.
+    pub fn finish(self) -> Option<Proof> {
+        self.summing.matches().then_some(Proof(self.learned))
+    }
+}
+
+impl Proof {
+    /// Notes that what stands at a place, by this digest of its name, was found to be right.
+    pub fn is_stored_at(self, place: &[u8; 16]) {
+        if let Some(learned) = self.0 {
+            learned.prove(place);
+        }
     }
 }
 
 impl fmt::Debug for Checking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Checking").field("hex", &self.hex).finish_non_exhaustive()
+        f.debug_struct("Checking").field("sum", &self.summing.sum()).finish_non_exhaustive()
     }
 }
 
@@ -97,12 +107,12 @@ mod tests {
     #[test]
     fn bytes_in_pieces() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert!(Named::read(Kind::Oci, &format!("/v2/a/blobs/sha256:{empty}")).unwrap().check().matches());
+        assert!(Named::read(Kind::Oci, &format!("/v2/a/blobs/sha256:{empty}")).unwrap().check().finish().is_some());
         let abc = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD";
         for (pieces, is_right) in [(["a", "bc"], true), (["ab", "c"], true), (["ab", "d"], false)] {
             let mut checking = Named::read(Kind::Oci, &format!("/v2/a/blobs/sha256:{abc}")).unwrap().check();
             pieces.iter().for_each(|piece| checking.update(piece.as_bytes()));
-            assert_eq!(checking.matches(), is_right, "{pieces:?}");
+            assert_eq!(checking.finish().is_some(), is_right, "{pieces:?}");
         }
     }
 }

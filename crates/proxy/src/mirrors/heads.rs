@@ -19,6 +19,7 @@ use tinaja_http::conditional::{self, Answer, Stored};
 use tinaja_http::message::{BadField, ResponseHead};
 
 use super::forms::{OF_THE_SOURCE, form, rewrite_field, tag, type_of_links};
+use super::learn::Learning;
 use super::location::Place;
 use super::rewrite::Rewriter;
 use super::{Aim, At, Challenge, Links, Unrewritten};
@@ -27,6 +28,8 @@ use crate::failure::Failure;
 
 /// Of an answer that the client has already, or does not get, so much is read for the cache's sake.
 const READ_FOR_NOBODY: u64 = 1 << 20;
+/// The same of an index that says something new, which is read to the end where it can be.
+const LEARNED_FOR_NOBODY: u64 = 16 << 20;
 
 /// What became of an answer.
 #[derive(Debug, Default)]
@@ -63,6 +66,8 @@ pub(crate) struct Shaping {
     now: SystemTime,
     may_ask_token: bool,
     body: Body,
+    /// It is an index that says something new.
+    learning: Option<Box<Learning>>,
     held: Arc<Mutex<Held>>,
 }
 
@@ -91,7 +96,7 @@ impl Shaping {
         let links = Links::new(&at, &destination);
         let place = Place { destination, host, path };
         let (method, asked) = (method.clone(), asked.clone());
-        Shaping { at, place, links, method, asked, now, may_ask_token, body: Body::Plain, held }
+        Shaping { at, place, links, method, asked, now, may_ask_token, body: Body::Plain, learning: None, held }
     }
 
     fn hold(&mut self, next: Next) -> Option<ResponseHead> {
@@ -183,8 +188,14 @@ impl Shaping {
         if matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
             return self.redirect(head);
         }
-        if !self.at.mounted.rewrites() || !self.is_read() {
+        if !self.is_read() {
             return Ok(Some(head));
+        }
+        if self.method == Method::GET {
+            self.learning = Learning::begin(&self.at, &self.place, &head);
+        }
+        if !self.at.mounted.rewrites() {
+            return if self.at.teaches(&self.place.path) { self.judge(head) } else { Ok(Some(head)) };
         }
         let partial = matches!(head.status, StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE);
         if partial && type_of_links(&self.at, &self.place, &head).is_some() {
@@ -252,6 +263,9 @@ impl Filter for Shaping {
     }
 
     fn piece(&mut self, piece: Bytes) -> Result<Bytes, Left> {
+        if let Some(learning) = &mut self.learning {
+            learning.push(&piece);
+        }
         match &mut self.body {
             Body::Held(bytes) => {
                 *bytes += piece.len() as u64;
@@ -260,8 +274,13 @@ impl Filter for Shaping {
             Body::Plain => Ok(piece),
             Body::Spare(bytes) => {
                 *bytes += piece.len() as u64;
-                let is_done = *bytes > READ_FOR_NOBODY;
+                let most = if self.learning.is_some() { LEARNED_FOR_NOBODY } else { READ_FOR_NOBODY };
+                let is_done = *bytes > most;
                 self.held.lock().is_done = is_done;
+                // What has come of it will do, or each client that has it would have it read again.
+                if let (true, Some(learning)) = (is_done, self.learning.take_if(|_| is_done)) {
+                    learning.end();
+                }
                 if is_done { Err(Left) } else { Ok(Bytes::new()) }
             }
             Body::Rewritten(rewriter, bytes) => {
@@ -284,6 +303,9 @@ impl Filter for Shaping {
     }
 
     fn end(&mut self) -> Option<Bytes> {
+        if let Some(learning) = self.learning.take() {
+            learning.end();
+        }
         match &mut self.body {
             Body::Held(_) => None,
             Body::Plain | Body::Spare(_) => Some(Bytes::new()),

@@ -1,10 +1,11 @@
 //! All mirrors of a proxy, and which of them a request is for.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use tinaja_http::authority::Authority;
 
-use super::{Aim, Mirror, Mounted, PublicUrl, tells};
+use super::{Aim, Mirror, Mounted, PublicUrl, Table, tells};
 use crate::failure::Failure;
 use crate::origin::Behind;
 use crate::routes::beginning;
@@ -41,17 +42,19 @@ pub enum BadMirror {
 }
 
 impl Mirrors {
-    /// Checks mirrors and puts them in order; `public` is where clients find this proxy. Takes a few KB of memory for each.
+    /// Checks mirrors and puts them in order; `public` is where clients find this proxy. Takes a few KB of memory for each, and 6 MiB at most for what
+    /// the indexes of all of them tell.
     ///
     /// Errors: [`BadMirror`], with the place in the list of the one to blame, from 0.
     pub fn new(mirrors: Vec<Mirror>, public: Option<PublicUrl>) -> Result<Mirrors, (usize, BadMirror)> {
         let mut list: Vec<Arc<Mounted>> = Vec::new();
+        let table = Table::new(secret());
         for (at, mirror) in mirrors.into_iter().enumerate() {
             check(&mirror, public.as_ref()).map_err(|bad| (at, bad))?;
             if list.iter().any(|other| other.mirror.path == mirror.path) {
                 return Err((at, BadMirror::Twice(mirror.path)));
             }
-            list.push(Arc::new(Mounted::new(mirror, public.as_ref())));
+            list.push(Arc::new(Mounted::new(mirror, public.as_ref(), table.clone())));
         }
         let public = public.filter(|_| !list.is_empty());
         list.sort_by_key(|mounted| std::cmp::Reverse(mounted.mirror.path.len()));
@@ -100,6 +103,13 @@ impl PartialEq for Mirrors {
     fn eq(&self, other: &Mirrors) -> bool {
         self.public == other.public && self.iter().eq(other.iter())
     }
+}
+
+/// What nobody outside can foresee, from the system's randomness.
+fn secret() -> [u8; 32] {
+    let mut secret = [0; 32];
+    secret.chunks_mut(8).for_each(|part| part.copy_from_slice(&RandomState::new().hash_one(0).to_le_bytes()));
+    secret
 }
 
 fn check(mirror: &Mirror, public: Option<&PublicUrl>) -> Result<(), BadMirror> {

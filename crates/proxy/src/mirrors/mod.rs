@@ -24,22 +24,27 @@ mod forms;
 mod heads;
 mod hosts;
 mod kind;
+mod learn;
 mod links;
 mod list;
 mod location;
 mod rewrite;
+mod sum;
 mod tokens;
 
 use std::sync::Arc;
 
 pub(crate) use aim::{Aim, At};
 pub use credentials::{BadCredentials, Credentials};
-pub(crate) use digest::{Checking, Named};
+pub(crate) use digest::{Checking, Named, Proof};
 pub(crate) use heads::{Held, Next, Shaping};
 pub use hosts::{BadMirrorUrl, ListedHost, MirrorUrl, PublicUrl};
 pub use kind::Kind;
+pub(crate) use learn::Learned;
+use learn::Table;
 use links::Links;
 pub use list::{BadMirror, Mirrors};
+use parking_lot::Mutex;
 use tinaja_http::authority::Authority;
 use tokens::Tokens;
 pub(crate) use tokens::{Challenge, Token};
@@ -128,6 +133,10 @@ pub(crate) struct Mounted {
     pub behind: Arc<Behind>,
     /// Tokens for the source.
     pub tokens: Tokens,
+    /// What its indexes have told, and those of the mirrors beside it.
+    table: Arc<Table>,
+    /// Where its crates are, as Cargo's index says it; 4 KiB at most.
+    downloads: Mutex<Option<String>>,
     /// How its other hosts are reached: without what tells the source who we are.
     pub elsewhere: Arc<Behind>,
     /// What names have that are its own; empty where they are those of a forward proxy.
@@ -135,7 +144,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    fn new(mirror: Mirror, public: Option<&PublicUrl>) -> Mounted {
+    fn new(mirror: Mirror, public: Option<&PublicUrl>, table: Arc<Table>) -> Mounted {
         let route = format!("mirror {}", mirror.path);
         let tls = OriginTls { certificate: None, ..mirror.upstream.tls.clone() };
         let elsewhere = Upstream { tls, check: None, ..mirror.upstream.clone() };
@@ -143,6 +152,8 @@ impl Mounted {
         Mounted {
             base: public.map(|public| format!("{public}{}", mirror.path)),
             tokens: Tokens::default(),
+            table,
+            downloads: Mutex::default(),
             rules: mirror.kind.map(Kind::rules).unwrap_or_default(),
             behind: Arc::new(Behind { route: route.clone(), upstream: mirror.upstream.clone() }),
             elsewhere: Arc::new(Behind { route: format!("{route}~/"), upstream: elsewhere }),
@@ -172,9 +183,11 @@ impl Mounted {
             let MirrorUrl { server, prefix } = &self.mirror.origin;
             let path = format!("{prefix}{rest}{query}");
             let named = self.mirror.kind.and_then(|kind| Named::read(kind, &path)).map(Arc::new);
+            let destination = server.destination();
+            let learned = self.learned(&destination, &path);
             return Ok(Aim {
-                at: At { named, ..self.at(true) },
-                destination: server.destination(),
+                at: At { named, learned, ..self.at(true) },
+                destination,
                 host: server.authority().clone(),
                 path,
             });
@@ -198,11 +211,14 @@ impl Mounted {
     /// Where something at another host is; nothing if that is not listed.
     fn elsewhere(self: &Arc<Self>, destination: Destination, host: Authority, path: String) -> Option<Aim> {
         let listed = self.mirror.hosts.iter().any(|listed| listed.fits(&destination));
-        listed.then(|| Aim { at: self.at(false), destination, host, path })
+        listed.then(|| {
+            let learned = self.learned(&destination, &path);
+            Aim { at: At { learned, ..self.at(false) }, destination, host, path }
+        })
     }
 
     fn at(self: &Arc<Self>, is_home: bool) -> At {
-        At { mounted: self.clone(), is_home, token: None, asks_token: false, named: None }
+        At { mounted: self.clone(), is_home, token: None, asks_token: false, named: None, learned: None }
     }
 
     /// Whether the source is told who we are.

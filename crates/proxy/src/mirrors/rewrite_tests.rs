@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::mirrors::{Mirror, Mounted};
+use crate::mirrors::{Mirror, Mounted, Table};
 use crate::origin::Destination;
 
 fn links(origin: &str) -> Links {
@@ -13,7 +13,7 @@ fn links(origin: &str) -> Links {
         ..Mirror::new("/m/".into(), origin.parse().unwrap())
     };
     let page = mirror.origin.server.destination();
-    let mounted = Arc::new(Mounted::new(mirror, Some(&"http://cache:3128".parse().unwrap())));
+    let mounted = Arc::new(Mounted::new(mirror, Some(&"http://cache:3128".parse().unwrap()), Table::new([0; 32])));
     Links::new(&mounted.at(true), &page).unwrap()
 }
 

@@ -131,13 +131,13 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mirrors::{Mirror, Mounted};
+    use crate::mirrors::{Mirror, Mounted, Table};
 
     #[test]
     fn challenges() {
         let token_hosts = vec!["auth.example".parse().unwrap()];
         let mirror = Mirror { token_hosts, ..Mirror::new("/v2/".into(), "https://r.example/v2/".parse().unwrap()) };
-        let mounted = Arc::new(Mounted::new(mirror, None));
+        let mounted = Arc::new(Mounted::new(mirror, None, Table::new([0; 32])));
         let at = mounted.at(true);
         let aim = Mounted::aim(&mounted, "/v2/a/b/manifests/latest").unwrap();
         let here = Place { destination: aim.destination, host: aim.host, path: aim.path };

@@ -49,6 +49,8 @@ mod lean_http2;
 mod leaving;
 mod letter;
 mod listeners;
+mod mirrors_learned;
+mod mirrors_relearned;
 mod offline;
 mod origins_http2;
 mod overwritten;

@@ -51,6 +51,7 @@ mod memory;
 mod metrics;
 mod mirrors;
 mod mirrors_containers;
+mod mirrors_digests;
 mod mirrors_git;
 mod mirrors_listeners;
 mod mirrors_maven;

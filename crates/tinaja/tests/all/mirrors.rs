@@ -103,6 +103,8 @@ pub struct Lab {
     pub index: Source,
     pub files: Source,
     pub authority: PathBuf,
+    /// Settings of the proxy besides its mirror, a line each.
+    pub settings: String,
 }
 
 impl Lab {
@@ -111,20 +113,21 @@ impl Lab {
         let certificates = make_certificates(home.dir.path());
         let index = Source::new(home.dir.path(), &certificates, "index");
         let files = Source::new(home.dir.path(), &certificates, "files");
-        Lab { home, index, files, authority: certificates.authority }
+        Lab { home, index, files, authority: certificates.authority, settings: String::new() }
     }
 
     /// Serves a mirror of the index below `/m/`.
-    fn start(&mut self, kind: &str, more: &str) -> Process {
+    pub fn start(&mut self, kind: &str, more: &str) -> Process {
         let (index, files, authority) = (self.index.url("/"), self.files.url(""), self.authority.display());
+        let settings = &self.settings;
         self.home.top = format!(
-            "[[mirror]]\npath = \"/m/\"\norigin = \"{index}\"\nhosts = [\"{files}\"]\nkind = \"{kind}\"\n\
+            "{settings}[[mirror]]\npath = \"/m/\"\norigin = \"{index}\"\nhosts = [\"{files}\"]\nkind = \"{kind}\"\n\
              upstream = {{ authority = \"{authority}\" }}\n{more}\n"
         );
         self.home.start(FORWARD)
     }
 
-    fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         format!("http://{}/m/{path}", self.home.listen)
     }
 
@@ -167,6 +170,20 @@ pub fn put_crate(index: &Source, files: &Source, work: &Path, dl: &str) {
 /// cargo on a machine of its own, which has that registry in the place of its own. The crate, as it has stored it.
 pub fn cargo_fetch(registry: &str, more: impl Fn(&mut Command)) -> Vec<u8> {
     let machine = TempDir::new().unwrap();
+    let mut fetch = cargo(registry, &machine);
+    more(&mut fetch);
+    run(&mut fetch);
+    crate_of(&machine).expect("the crate is there")
+}
+
+/// The crate that cargo has stored on this machine, if it has.
+pub fn crate_of(machine: &TempDir) -> Option<Vec<u8>> {
+    let cached = output(Command::new("find").arg(machine.path()).args(["-name", "*.crate"])).stdout;
+    fs::read(String::from_utf8(cached).unwrap().trim()).ok()
+}
+
+/// cargo on this machine.
+pub fn cargo(registry: &str, machine: &TempDir) -> Command {
     let cargo_home = machine.path().join("cargo");
     fs::create_dir_all(machine.path().join("src")).unwrap();
     fs::create_dir_all(&cargo_home).unwrap();
@@ -181,10 +198,8 @@ pub fn cargo_fetch(registry: &str, more: impl Fn(&mut Command)) -> Vec<u8> {
     let cargo = Path::new(env!("CARGO"));
     let mut fetch = client(env!("CARGO"), machine.path());
     fetch.env("CARGO_HOME", &cargo_home).env("RUSTC", cargo.with_file_name("rustc"));
-    more(&mut fetch);
-    run(fetch.args(["fetch", "--quiet"]));
-    let cached = output(Command::new("find").arg(&cargo_home).args(["-name", "*.crate"])).stdout;
-    fs::read(String::from_utf8(cached).unwrap().trim()).unwrap()
+    fetch.args(["fetch", "--quiet"]);
+    fetch
 }
 
 const MODULE: &str = "example.org/tinaja";
@@ -232,12 +247,18 @@ pub fn put_repository(index: &Source) {
 
 fn pip(lab: &Lab) -> Vec<u8> {
     let machine = TempDir::new().unwrap();
+    run(&mut pip_download(lab, &machine));
+    fs::read(machine.path().join(WHEEL)).unwrap()
+}
+
+/// pip on this machine.
+pub fn pip_download(lab: &Lab, machine: &TempDir) -> Command {
     let mut pip = client(PYTHON, machine.path());
     pip.env("PIP_CONFIG_FILE", "/dev/null").env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
     pip.args(["-m", "pip", "download", "--no-cache-dir", "--no-deps", "--retries", "0", "--dest", "."]);
     pip.args(["--trusted-host", "127.0.0.1", "--index-url", &lab.url("simple/")]);
-    run(pip.arg("tinaja-e2e"));
-    fs::read(machine.path().join(WHEEL)).unwrap()
+    pip.arg("tinaja-e2e");
+    pip
 }
 
 #[test]
@@ -287,11 +308,17 @@ pub fn npm_document(tarball: &str) -> String {
 /// npm on a machine of its own. Returns what it installed.
 pub fn npm_install(registry: &str, proxy: Option<&str>) -> Vec<u8> {
     let machine = TempDir::new().unwrap();
+    run(&mut npm_installing(registry, proxy, &machine));
+    fs::read(machine.path().join("node_modules/tinaja-e2e/index.js")).unwrap()
+}
+
+/// npm on this machine.
+pub fn npm_installing(registry: &str, proxy: Option<&str>, machine: &TempDir) -> Command {
     let mut install = npm(machine.path());
     install.arg(format!("--cache={}", machine.path().join("cache").display()));
     install.args(proxy.map(|proxy| format!("--proxy={proxy}")));
-    run(install.arg(format!("--registry={registry}")).args(["install", "tinaja-e2e"]));
-    fs::read(machine.path().join("node_modules/tinaja-e2e/index.js")).unwrap()
+    install.arg(format!("--registry={registry}")).args(["install", "tinaja-e2e"]);
+    install
 }
 
 #[test]
