@@ -230,7 +230,7 @@ impl Filler {
                     }
                     Commit::Stored { .. } => {
                         if let Some(proof) = proof {
-                            proof.is_stored_at(fill.place.digest());
+                            proof.note_stored_at(fill.place.digest());
                         }
                         if let Some(wanted) = fill.encode {
                             self.encoder.begin(*wanted);

@@ -33,8 +33,8 @@ pub(super) fn is_outdated(request: &Request, found: &Found) -> bool {
 
 impl Proving {
     /// Begins, if all of what was found is sent, and it is not known yet whether it is right. What this request has `fetched` is checked
-    /// elsewhere.
-    pub fn of(request: &Request, found: &Found, plan: &Plan, fetched: bool) -> Option<Proving> {
+    /// elsewhere. Rare, so it is boxed: each answer would hold the room for it.
+    pub fn of(request: &Request, found: &Found, plan: &Plan, fetched: bool) -> Option<Box<Proving>> {
         let learned = request.ticket.learned()?;
         let is_sent = !fetched && matches!(plan, Plan::Whole) && request.method() == Method::GET;
         // Pieces may be others the next time.
@@ -44,7 +44,7 @@ impl Proving {
         }
         let (checking, learned, place) = (learned.check(), learned.clone(), found.place.clone());
         let is_whole = !is_pieces && found.hit.state == State::Whole;
-        Some(Proving { checking, learned, place, is_whole, last: Bytes::new() })
+        Some(Box::new(Proving { checking, learned, place, is_whole, last: Bytes::new() }))
     }
 
     /// Takes the next piece, and gives the one before it.
@@ -61,7 +61,7 @@ impl Proving {
         match self.checking.finish() {
             Some(proof) => {
                 if self.is_whole {
-                    proof.is_stored_at(self.place.digest());
+                    proof.note_stored_at(self.place.digest());
                 }
                 Ok(self.last)
             }

@@ -119,7 +119,7 @@ impl Sender {
         let is_all = proving.is_some() && Some(source.sent()) == length;
         if let Some(proving) = proving.take_if(|_| is_all) {
             // Nobody has to hear of what was wrong before anything was sent.
-            match self.prove(proving).await {
+            match Box::pin(self.prove(proving)).await {
                 Ok(last) => first = last,
                 Err(_) => return Ok(Sent::NotHere),
             }
@@ -188,11 +188,11 @@ impl Sender {
         (head, first): (&ResponseHead, Bytes),
         plan: &Plan,
         source: &mut Source,
-        proving: Option<Proving>,
+        proving: Option<Box<Proving>>,
     ) -> Result<(), Ended> {
         client.begin(head, first).await?;
         match proving {
-            Some(proving) => self.pump_checked(request, client, source, proving).await?,
+            Some(proving) => Box::pin(self.pump_checked(request, client, source, proving)).await?,
             None if request.method() == Method::HEAD => {}
             None => self.send_content(request, client, plan, source).await?,
         }
@@ -229,7 +229,7 @@ impl Sender {
         request: &Request,
         client: &mut Client,
         source: &mut Source,
-        mut proving: Proving,
+        mut proving: Box<Proving>,
     ) -> Result<(), Ended> {
         loop {
             let piece = tokio::select! {
@@ -251,7 +251,7 @@ impl Sender {
     }
 
     /// What was held back, if all was right. Else what is stored is forgotten.
-    async fn prove(&self, proving: Proving) -> Result<Bytes, Failure> {
+    async fn prove(&self, proving: Box<Proving>) -> Result<Bytes, Failure> {
         match proving.end() {
             Ok(last) => Ok(last),
             Err(place) => {

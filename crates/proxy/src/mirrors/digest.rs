@@ -16,11 +16,11 @@ pub(crate) struct Named {
 /// Bytes that are checked while they come.
 pub(crate) struct Checking {
     summing: Summing,
-    learned: Option<Learned>,
+    learned: Option<Box<Learned>>,
 }
 
 /// Bytes that were right, and who is to be told once they are stored.
-pub(crate) struct Proof(Option<Learned>);
+pub(crate) struct Proof(Option<Box<Learned>>);
 
 impl Named {
     /// Reads a path as a source of this kind has it: `/v2/x/blobs/sha256:00ff...`, `/by-hash/SHA256/00ff...`.
@@ -51,7 +51,7 @@ impl Named {
 impl Checking {
     /// Checks bytes by what an index has told of them.
     pub(super) fn learned(sum: Sum, learned: Learned) -> Checking {
-        Checking { summing: sum.check(), learned: Some(learned) }
+        Checking { summing: sum.check(), learned: Some(Box::new(learned)) }
     }
 
     /// More of them.
@@ -67,7 +67,7 @@ impl Checking {
 
 impl Proof {
     /// Notes that what stands at a place, by this digest of its name, was found to be right.
-    pub fn is_stored_at(self, place: &[u8; 16]) {
+    pub fn note_stored_at(self, place: &[u8; 16]) {
         if let Some(learned) = self.0 {
             learned.prove(place);
         }
