@@ -14,9 +14,12 @@ use crate::beginnings::{READ, leave, whole};
 use crate::parts::{FRESH, File, LENGTH, bytes_of, part};
 use crate::support::{Origin, Proxy, eventually, reply};
 
+/// By path, each with its type.
+type Files = HashMap<String, (String, Vec<u8>)>;
+
 /// What a source has: by path, its type and its bytes.
 #[derive(Clone, Default)]
-pub struct Source(Arc<Mutex<HashMap<String, (String, Vec<u8>)>>>);
+pub struct Source(Arc<Mutex<Files>>);
 
 impl Source {
     pub fn put(&self, path: &str, media_type: &str, body: impl AsRef<[u8]>) {
