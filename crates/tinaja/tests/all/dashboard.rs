@@ -12,7 +12,7 @@ use tinaja_testkit::tools::run;
 /// What names end with, but for `_total`: units, and what is counted.
 const UNITS: &str = "bytes seconds bits connections requests fetches failures handshakes reloads hits misses reads writes \
                      seeks errors timeouts objects records lookups slots disks engines laps lines files limit overs panics attempts \
-                     retries checks up bins segments pages checkpoints tunnels certificates bans purges nodes";
+                     retries checks up bins segments pages checkpoints tunnels certificates bans walks purges nodes";
 
 /// A family of figures, as a scrape has it.
 #[derive(Debug, Default)]
