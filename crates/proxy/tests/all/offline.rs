@@ -10,6 +10,7 @@ use tinaja_clock::ManualClock;
 use tinaja_proxy::cache_rules::{CacheRule, CacheRules, Orders, Override};
 use tinaja_proxy::{Check, Config, Mode, Routes, Rule, Upstream};
 use tinaja_store::{Reference, Store};
+use tinaja_testkit::port::free_port;
 
 use crate::streams::Streams;
 use crate::support::{Origin, Proxy, Request, Response, eventually, reply};
@@ -68,7 +69,9 @@ const UNWANTED: &str = "older than the request allows";
 fn offline(fields: Fields, rules: Vec<CacheRule>, asked: &[(&str, &str)], seconds: u64) -> Offline {
     let hand = ManualClock::new();
     let store: Arc<dyn Store> = Arc::new(Reference::by(hand.clock()));
-    let mut origin = Origin::start(move |request, stream| {
+    // It is listened at again once the origin has gone: any other port may be an outgoing connection's by then (once on a fresh clone).
+    let listener = TcpListener::bind(("127.0.0.1", free_port())).unwrap();
+    let mut origin = Origin::on(listener, move |request, stream| {
         let found = fields.iter().find(|(path, _)| *path == request.path).map_or("", |(_, fields)| *fields);
         answer(request, stream, found)
     });
