@@ -4,7 +4,7 @@
 //! - `selector`: what an operator names; `rule`: the same as it is looked up
 //! - `seen`: what stamps that other nodes of a cluster gave are worth here; `told`: bans as nodes tell them each other
 //! - `removed`: single URLs that were removed while their origin may have been answering
-//! - `arrivals`: what is being stored, and what comes too late for that; `walked`: bans that nothing fits any more
+//! - `arrivals`: what is being stored, and what comes too late for that; `walk`: forgetting bans; `walked`: those that nothing fits any more
 //! - `marks`: bans, and the newest one of each rule; `table`: all bans, and whether one fits an object; `checked`: objects that none fits; `file`: where they are written down, as `record`s
 //!
 //! # Decisions
@@ -40,9 +40,9 @@ mod stamp;
 mod table;
 mod tags;
 mod told;
+mod walk;
 mod walked;
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,6 +70,7 @@ use table::Table;
 pub(crate) use tags::{Tags, hash, split};
 use told::Told;
 pub(crate) use told::{answer_bytes, answer_of};
+pub(crate) use walk::Walk;
 
 /// The fields in which origins name tags.
 pub(crate) fn tag_fields() -> &'static [HeaderName] {
@@ -162,22 +163,6 @@ pub(crate) struct Bans {
     forgotten: AtomicU64,
     walks: [AtomicU64; 2],
     walked_over: [AtomicU64; 2],
-}
-
-/// A walk through all that is stored, after which bans may be forgotten.
-#[derive(Debug)]
-pub(crate) struct Walk {
-    up_to: Stamp,
-    takes: u64,
-    /// Soft bans that something fits.
-    fitting: Mutex<HashSet<u64>>,
-}
-
-impl Walk {
-    /// The newest ban that may be forgotten after it.
-    pub fn up_to(&self) -> Stamp {
-        self.up_to
-    }
 }
 
 impl std::fmt::Debug for Bans {
@@ -292,90 +277,6 @@ impl Bans {
             self.checked.note(mark);
         }
         verdict
-    }
-
-    /// Begins to store what was asked for at `stamp`; until the outcome is dropped, no ban is forgotten that might fit it. `None` if one may have been: then it is
-    /// not to be stored.
-    pub fn arrive(&self, stamp: Stamp) -> Option<Arriving> {
-        self.arrivals.enter(stamp)
-    }
-
-    /// Whether what was asked for at `stamp` may still be stored.
-    pub fn takes(&self, stamp: Stamp) -> bool {
-        self.arrivals.takes(stamp)
-    }
-
-    /// The newest ban, by which it is told whether there are others since a walk; `None` if there is none that a walk could have forgotten.
-    pub fn to_be_walked(&self) -> Option<Stamp> {
-        if self.is_node {
-            return None;
-        }
-        let table = self.table.read();
-        (table.count() > 0).then(|| table.newest())
-    }
-
-    /// Begins a walk, for as many of the bans as nothing older is being stored. From now on nothing is stored that was asked for before these. `None`
-    /// if there is none of them, or the bans are not this process's alone.
-    pub fn begin_walk(&self) -> Option<Walk> {
-        let writer = self.writer.lock();
-        if self.is_node || !matches!(*writer, Writer::Book(_)) {
-            return None;
-        }
-        let (oldest, newest) = {
-            let table = self.table.read();
-            (table.oldest()?, table.newest())
-        };
-        let up_to = self.arrivals.raise(newest.number());
-        let takes = self.takes.load(Ordering::Acquire);
-        let walk = || Walk { up_to: Stamp::new(newest.book(), up_to), takes, fitting: Mutex::default() };
-        (oldest <= up_to).then(walk)
-    }
-
-    /// Whether the store is to forget an object. One that stays and is stale by a soft ban keeps that, if `is_asked_for` by itself.
-    pub fn walk_over<'a>(
-        &self,
-        walk: &Walk,
-        (stamp, tags, is_asked_for): (Stamp, &Tags, bool),
-        subject: impl FnOnce() -> Option<Subject<'a>>,
-    ) -> bool {
-        let [stays, goes] = &self.walked_over;
-        let newest = Stamp(self.newest.load(Ordering::Acquire));
-        let fate = match (newest.0..=self.now().0).contains(&stamp.0) {
-            true => Ok(None),
-            false => self.table.read().goes(stamp, tags, subject().as_ref()),
-        };
-        if let Ok(Some(soft)) = fate
-            && is_asked_for
-        {
-            walk.fitting.lock().insert(soft);
-        }
-        let of = if fate.is_err() { goes } else { stays };
-        of.fetch_add(1, Ordering::Relaxed);
-        fate.is_err()
-    }
-
-    /// All that is stored was walked over, and all that was to go is gone, also for those who had looked it up before: the bans that nothing fits any more are
-    /// forgotten. How many.
-    pub fn end_walk(&self, walk: &Walk) -> usize {
-        // While this is held no bans come, and they do not change hands.
-        let writer = self.writer.lock();
-        let is_the_same = walk.takes == self.takes.load(Ordering::Acquire) && matches!(*writer, Writer::Book(_));
-        self.count_walk(is_the_same);
-        if !is_the_same {
-            return 0;
-        }
-        let mut table = self.table.write();
-        let gone = table.forget_to(walk.up_to.number(), &walk.fitting.lock());
-        self.show(&table);
-        self.forgotten.fetch_add(gone as u64, Ordering::Relaxed);
-        gone
-    }
-
-    /// Counts a walk that has ended, or was given up.
-    pub fn count_walk(&self, has_ended: bool) {
-        let [given_up, ended] = &self.walks;
-        let of = if has_ended { ended } else { given_up };
-        of.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many single URLs have been removed: [`Bans::was_removed`] goes by it.
