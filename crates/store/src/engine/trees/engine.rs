@@ -418,27 +418,35 @@ impl Inner {
             },
             Err(error) => Some(error),
         };
-        if !self.is_current(place) {
-            return Fetched::Missing;
-        }
-        let meddled = fault.is_some();
-        match fault {
-            Some(error) if !is_meddled_with(&error) => {
-                self.read_errors.fetch_add(1, Relaxed);
-                tracing::warn!("{}", explain(&error, "read", path));
-                return Fetched::Failed(ReadError::Device);
+        if let Some(error) = fault.as_ref().filter(|error| !is_meddled_with(error)) {
+            if !is_current(&self.files.lock(), place) {
+                return Fetched::Missing;
             }
+            self.read_errors.fetch_add(1, Relaxed);
+            tracing::warn!("{}", explain(error, "read", path));
+            return Fetched::Failed(ReadError::Device);
+        }
+        // Several may find this at once. The one that forgets it counts it; for the others it has gone already.
+        let is_forgotten = self.change(|files, tasks| {
+            let is_current = is_current(files, place);
+            if is_current {
+                files.drop_file(format::within(place).0, tasks);
+            }
+            is_current
+        });
+        match fault {
+            _ if !is_forgotten => Fetched::Missing,
             Some(error) => {
                 self.lost.fetch_add(1, Relaxed);
                 tracing::warn!("{}: somebody else has removed or changed it", explain(&error, "read", path));
+                Fetched::Missing
             }
             None => {
                 self.corrupt.fetch_add(1, Relaxed);
                 tracing::warn!("{path} is not what was written there");
+                Fetched::Failed(ReadError::Corrupt)
             }
         }
-        self.change(|files, tasks| files.drop_file(format::within(place).0, tasks));
-        if meddled { Fetched::Missing } else { Fetched::Failed(ReadError::Corrupt) }
     }
 
     fn found(&self, place: Place, of: Option<&Digest>, bytes: &Bytes, from_memory: bool) -> Option<Found> {
@@ -454,16 +462,6 @@ impl Inner {
             body: bytes.slice(body_at..),
             from_memory,
         })
-    }
-
-    fn is_current(&self, place: Place) -> bool {
-        let (file, within) = format::within(place);
-        let files = self.files.lock();
-        let Some(entry) = files.get(file).filter(|entry| !entry.is_gone()) else { return false };
-        match within {
-            Within::Part(_) => true,
-            Within::Record(version) => entry.record.is_some_and(|record| record.version == version),
-        }
     }
 
     /// Fetch the record at a place, of this object where one is named.
@@ -482,6 +480,16 @@ impl Inner {
             return done(self.found(place, of.as_ref(), &record, true).map_or(Fetched::Missing, Fetched::Record));
         }
         self.read(place, of, lies.at, lies.bytes as usize, done);
+    }
+}
+
+/// Whether this is still what is stored, and not removed or replaced.
+fn is_current(files: &Files, place: Place) -> bool {
+    let (file, within) = format::within(place);
+    let Some(entry) = files.get(file).filter(|entry| !entry.is_gone()) else { return false };
+    match within {
+        Within::Part(_) => true,
+        Within::Record(version) => entry.record.is_some_and(|record| record.version == version),
     }
 }
 
@@ -577,7 +585,7 @@ impl Engine for FileTree {
     }
 
     fn is_live(&self, place: Place) -> bool {
-        self.0.is_current(place)
+        is_current(&self.0.files.lock(), place)
     }
 
     fn keeps_body_at(&self, _place: Place) -> bool {
