@@ -75,7 +75,7 @@ impl Reloader {
     ///
     /// Errors: [`ReloadError`]; nothing has changed then.
     pub fn apply(&self, reload: Reload) -> Result<Vec<String>, ReloadError> {
-        let Reload { config, mut later } = reload;
+        let Reload { mut config, mut later } = reload;
         let addresses = |config: &Config| config.listeners.iter().map(|listener| listener.address).collect::<Vec<_>>();
         let (was, new) = (addresses(&self.began), addresses(&config));
         if was != new {
@@ -86,6 +86,9 @@ impl Reloader {
             return Err(ReloadError::Diversion { address: was.address });
         }
         check(&config, &self.shared.clock)?;
+        for (listener, was) in config.listeners.iter_mut().zip(self.current.listeners()) {
+            listener.mirrors.go_on_as(&was.mirrors);
+        }
         let fresh = Current::load(&config.listeners, self.shared.clock.wall())?;
         let origins = self.origins.prepare(behind(&config.listeners), &config.trust)?;
         self.origins.exchange(origins);

@@ -61,6 +61,13 @@ impl Mirrors {
         Ok(Mirrors { list: list.into(), public })
     }
 
+    /// Goes on with what these have learned from indexes, and with their tokens, if they are the same mirrors.
+    pub(crate) fn go_on_as(&mut self, before: &Mirrors) {
+        if self == before {
+            self.clone_from(before);
+        }
+    }
+
     /// Each of them, longer paths first.
     pub fn iter(&self) -> impl Iterator<Item = &Mirror> {
         self.list.iter().map(|mounted| &mounted.mirror)

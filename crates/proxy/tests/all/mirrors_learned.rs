@@ -1,7 +1,9 @@
 //! What an index says of a file is what the file must be: a source's damaged file was stored, and served for as long as it was fresh.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::Write as _;
+use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
@@ -86,6 +88,13 @@ fn gzipped(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// By the `xz` of the package xz-utils.
+fn xzipped(text: &str) -> Vec<u8> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    Command::new("xz").arg("--stdout").arg(file.path()).output().unwrap().stdout
+}
+
 /// An index of each kind that names a file with these bytes: its indexes by path, as they are asked for, and the file as it is asked for.
 type Sample = (Kind, Vec<(&'static str, &'static str, Vec<u8>)>, &'static str, &'static str);
 
@@ -99,8 +108,9 @@ fn samples(origin: &Origin, right: &[u8]) -> Vec<Sample> {
     );
     let line = format!("{{\"name\":\"abcd\",\"vers\":\"1.0.0\",\"deps\":[],\"cksum\":\"{sha256}\"}}\n");
     let packages = format!("Package: x\nFilename: pool/x+~1.deb\nSHA256: {sha256}\n\n");
-    let by_hash = hex(&SHA256, &gzipped(&packages));
-    let by_hash = format!("dists/stable/main/binary-amd64/by-hash/SHA256/{by_hash}").leak();
+    let by_hash =
+        |packed: &[u8]| &*format!("dists/stable/main/binary-amd64/by-hash/SHA256/{}", hex(&SHA256, packed)).leak();
+    let (gzip, xz) = (gzipped(&packages), xzipped(&packages));
     vec![
         (Kind::Pip, vec![("simple/x/", "text/html", page(&url("/files/x-1.whl"), right).into())], "/files/x-1.whl", ""),
         // Relative to the page.
@@ -124,11 +134,18 @@ fn samples(origin: &Origin, right: &[u8]) -> Vec<Sample> {
         ),
         (
             Kind::Apt,
-            vec![("dists/stable/main/binary-amd64/Packages.gz", "application/octet-stream", gzipped(&packages))],
+            vec![("dists/stable/main/binary-amd64/Packages.gz", "application/octet-stream", gzip.clone())],
             "",
             "pool/x+~1.deb",
         ),
-        (Kind::Apt, vec![(&*by_hash, "application/octet-stream", gzipped(&packages))], "", "pool/x+~1.deb"),
+        (Kind::Apt, vec![(by_hash(&gzip), "application/octet-stream", gzip)], "", "pool/x+~1.deb"),
+        (
+            Kind::Apt,
+            vec![("dists/stable/main/binary-amd64/Packages.xz", "application/x-xz", xz.clone())],
+            "",
+            "pool/x+~1.deb",
+        ),
+        (Kind::Apt, vec![(by_hash(&xz), "application/octet-stream", xz)], "", "pool/x+~1.deb"),
         // A flat archive.
         (Kind::Apt, vec![("./Packages", "application/octet-stream", packages.into())], "", "./pool/x+~1.deb"),
     ]

@@ -19,7 +19,7 @@ use tinaja_testkit::process::Process;
 use tinaja_testkit::tools::{client, output, run};
 use tinaja_testkit::wait::eventually;
 
-const FORWARD: &str = "allow_destination = \"127.0.0.0/8\"";
+pub const FORWARD: &str = "allow_destination = \"127.0.0.0/8\"";
 
 /// A source by TLS: files of a directory, with validators, as static servers have them.
 pub struct Source {

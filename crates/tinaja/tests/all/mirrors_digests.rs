@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -13,9 +14,10 @@ use tinaja_testkit::wait::eventually;
 
 use super::apt::update_and_download_by;
 use super::mirrors::{
-    Lab, cargo, crate_of, npm_document, npm_installing, npm_package, pip_download, put_crate, put_repository,
+    FORWARD, Lab, cargo, crate_of, npm_document, npm_installing, npm_package, pip_download, put_crate, put_repository,
 };
 use super::tunnels::{PYTHON, WHEEL, wheel};
+use crate::support::tinaja::binary;
 
 /// A digest as Python makes it, by its own words: `sha256(f).hexdigest()`.
 fn digest(lab: &Lab, bytes: &[u8], words: &str) -> String {
@@ -120,25 +122,68 @@ fn cargo_by_its_sparse_index() {
     });
 }
 
+/// Settings that have nothing to do with mirrors were enough to forget it all, and a damaged file was stored.
+#[test]
+fn what_was_learned_outlives_a_reload() {
+    let mut lab = Lab::new();
+    let sum = digest(&lab, b"right", "sha256(f).hexdigest()");
+    lab.index.put(
+        "simple/x/index.html",
+        format!("<!DOCTYPE html><a href=\"{}#sha256={sum}\">x</a>", lab.index.url("/x.whl")),
+    );
+    lab.index.put("x.whl", "wrong");
+    let _tinaja = lab.start("pip", "");
+    assert_eq!(get(lab.home.listen, "/m/simple/x/").unwrap().status, 200);
+    let listen = lab.home.listen;
+    let file = || get(listen, "/m/x.whl").ok().filter(|answer| answer.body.len() == 5);
+    let reloaded = |lab: &mut Lab, more: &str| {
+        lab.home.top.push_str(more);
+        let _ = lab.home.command(FORWARD);
+        run(binary(&lab.home.dir).args(["reload", "--cache"]).arg(lab.home.path("cache")))
+    };
+    assert!(file().is_none());
+    lab.home.listener.push_str("\n[[cache_rule]]\npath = \"/none/*\"\nttl = \"1h\"\n");
+    reloaded(&mut lab, "");
+    assert!(file().is_none(), "it is known still");
+    // Mirrors that are others begin anew, and nobody has asked for an index.
+    reloaded(&mut lab, "rewrite_limit = \"1MiB\"\n");
+    assert_eq!(file().unwrap().body, b"wrong");
+}
+
 /// apt's own check is not what stops it: the package comes in no piece too long, and never whole.
 #[test]
 fn apt_by_its_packages() {
-    let mut lab = Lab::new();
-    put_repository(&lab.index);
-    let tinaja = lab.start("apt", "");
-    let path = "pool/main/t/tinaja-e2e_1.0_all.deb";
-    let good = fs::read(lab.index.files.join(path)).unwrap();
-    lab.index.put(path, damaged(&good));
-    let source = format!("{} ./", lab.url(""));
-    let fetch = || update_and_download_by(&source, "Acquire::http::Proxy \"DIRECT\";");
-    for _ in 0..2 {
-        assert!(std::panic::catch_unwind(fetch).is_err(), "the package is damaged");
+    for is_xz in [false, true] {
+        let mut lab = Lab::new();
+        put_repository(&lab.index);
+        if is_xz {
+            only_by_xz(&lab.index.files);
+        }
+        let tinaja = lab.start("apt", "");
+        let path = "pool/main/t/tinaja-e2e_1.0_all.deb";
+        let good = fs::read(lab.index.files.join(path)).unwrap();
+        lab.index.put(path, damaged(&good));
+        let source = format!("{} ./", lab.url(""));
+        let fetch = || update_and_download_by(&source, "Acquire::http::Proxy \"DIRECT\";");
+        for _ in 0..2 {
+            assert!(std::panic::catch_unwind(fetch).is_err(), "the package is damaged");
+        }
+        let asked_for = |name: &str| lab.index.asked_after(0).iter().any(|(path, _)| path.ends_with(name));
+        assert_eq!([asked_for("Packages.xz"), asked_for("Packages")], [is_xz, !is_xz]);
+        assert!(get(lab.home.listen, &format!("/m/./{path}")).map_or(true, |answer| answer.body.len() < good.len()));
+        eventually("the log says why", || tinaja.output().contains("nothing of it is stored"));
+        lab.index.put(path, &good);
+        assert!(fetch() == good);
+        let asked = lab.index.asked_after(0).len();
+        assert!(fetch() == good);
+        assert!(!lab.index.asked_after(asked).iter().any(|(path, _)| path.ends_with(".deb")), "it is kept");
     }
-    assert!(get(lab.home.listen, &format!("/m/./{path}")).map_or(true, |answer| answer.body.len() < good.len()));
-    eventually("the log says why", || tinaja.output().contains("nothing of it is stored"));
-    lab.index.put(path, &good);
-    assert!(fetch() == good);
-    let asked = lab.index.asked_after(0).len();
-    assert!(fetch() == good);
-    assert!(!lab.index.asked_after(asked).iter().any(|(path, _)| path.ends_with(".deb")), "it is kept");
+}
+
+/// As Debian has it: the archive's `Release` names `Packages` too, and only `Packages.xz` is there.
+fn only_by_xz(archive: &Path) {
+    run(Command::new("xz").arg("--keep").arg(archive.join("Packages")));
+    let release = run(Command::new("apt-ftparchive").args(["release", "."]).current_dir(archive));
+    fs::write(archive.join("Release"), release).unwrap();
+    fs::remove_file(archive.join("Packages")).unwrap();
 }

@@ -18,7 +18,7 @@ pub(super) enum Said<'a> {
     Downloads(&'a str),
 }
 
-/// Reads one index. Memory: some 20 KB at most, and 1.1 MB where it is compressed.
+/// Reads one index. Memory: some 20 KB at most, and what [`super::unpack`] takes where it is compressed.
 #[derive(Debug)]
 pub(super) enum Index {
     /// A page of Python's simple index (PEP 503).
@@ -86,6 +86,11 @@ impl Index {
             }),
             Index::Packages(packages) => packages.push(piece, &mut |file, sum| say(Said::File(file, sum))),
         }
+    }
+
+    /// Whether it was not read, for others are, and is to be read the next time.
+    pub fn is_put_off(&self) -> bool {
+        matches!(self, Index::Packages(packages) if packages.is_put_off())
     }
 
     /// There are no more pieces.

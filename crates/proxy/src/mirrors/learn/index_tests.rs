@@ -1,5 +1,7 @@
 //! Indexes as their sources have them, in pieces of every size, and hostile ones.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -15,7 +17,7 @@ fn page() -> Index {
 }
 
 fn packages() -> Index {
-    Index::Packages(Packages::default())
+    Index::Packages(Packages::new(Arc::new(tokio::sync::Semaphore::new(1))))
 }
 
 fn config() -> Index {

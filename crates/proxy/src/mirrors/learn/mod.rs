@@ -15,6 +15,7 @@ mod index;
 mod json;
 mod packages;
 mod table;
+mod unpack;
 
 use std::sync::Arc;
 
@@ -123,9 +124,9 @@ impl Learning {
             return None;
         }
         let media_type = media_type(head.headers.as_map());
-        let index = index(at.mounted.mirror.kind?, place, &media_type)?;
         let (mounted, place) = (at.mounted.clone(), place.clone());
         let table = &mounted.table;
+        let index = index(mounted.mirror.kind?, &place, &media_type, table)?;
         let said = [ETAG, LAST_MODIFIED].map(|name| head.headers.get(name).map(http::HeaderValue::as_bytes));
         let [etag, modified] = said.map(Option::unwrap_or_default);
         let dl = mounted.downloads.lock().clone().unwrap_or_default();
@@ -158,7 +159,7 @@ impl Learning {
     pub fn end(mut self: Box<Self>) {
         let Learning { index, teacher, mark: (mark, form), .. } = &mut *self;
         index.end(&mut |said| teacher.take(said));
-        if !teacher.is_missing {
+        if !teacher.is_missing && !index.is_put_off() {
             teacher.mounted.table.mark(*mark, *form, teacher.now);
         }
     }
@@ -221,7 +222,7 @@ impl Kind {
 }
 
 /// What reads such an answer.
-fn index(kind: Kind, place: &Place, media_type: &str) -> Option<Index> {
+fn index(kind: Kind, place: &Place, media_type: &str, table: &Table) -> Option<Index> {
     let path = place.path.split('?').next().unwrap_or_default();
     let is_json = media_type == "application/json" || media_type.ends_with("+json");
     match kind {
@@ -231,7 +232,7 @@ fn index(kind: Kind, place: &Place, media_type: &str) -> Option<Index> {
         Kind::Cargo if path.ends_with("/config.json") => Some(Index::Config(Json::default())),
         // Static servers know no type for them.
         Kind::Cargo if !path.ends_with("/download") && !path.ends_with(".crate") => Some(Index::crates()),
-        Kind::Apt if kind.is_plain_index(path) => Some(Index::Packages(Packages::default())),
+        Kind::Apt if kind.is_plain_index(path) => Some(Index::Packages(Packages::new(table.windows()))),
         _ => None,
     }
 }

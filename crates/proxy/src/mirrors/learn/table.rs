@@ -7,7 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
+use super::unpack::MOST_AT_ONCE;
 use crate::mirrors::sum::{Hash, Sum};
 
 const WAYS: usize = 8;
@@ -46,6 +48,7 @@ pub(in crate::mirrors) enum State {
 pub(in crate::mirrors) struct Table {
     secret: [u8; 32],
     inner: Mutex<Inner>,
+    windows: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -60,7 +63,12 @@ struct Inner {
 
 impl Table {
     pub fn new(secret: [u8; 32]) -> Arc<Table> {
-        Arc::new(Table { secret, inner: Mutex::default() })
+        Arc::new(Table { secret, inner: Mutex::default(), windows: Arc::new(Semaphore::new(MOST_AT_ONCE)) })
+    }
+
+    /// How many indexes may be unpacked by xz at once.
+    pub fn windows(&self) -> Arc<Semaphore> {
+        self.windows.clone()
     }
 
     /// A hash of these parts, which no part of can be foreseen.
