@@ -42,6 +42,7 @@ mod intercept;
 mod intercept_ca;
 mod intercept_clients;
 mod intercept_packages;
+mod intercept_weak;
 mod key_rules;
 mod kills;
 mod lab;
