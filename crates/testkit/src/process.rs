@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,9 +18,20 @@ pub struct Process {
 impl Process {
     /// Start `command`; stdout and stderr go to `output`.
     pub fn start(name: &str, command: &mut Command, output: &Path) -> Self {
+        Self::start_reading(Stdio::null(), name, command, output)
+    }
+
+    /// The same, and what it reads.
+    pub fn start_with_input(name: &str, command: &mut Command, output: &Path) -> (Self, ChildStdin) {
+        let mut process = Self::start_reading(Stdio::piped(), name, command, output);
+        let input = process.child.stdin.take().unwrap();
+        (process, input)
+    }
+
+    fn start_reading(input: Stdio, name: &str, command: &mut Command, output: &Path) -> Self {
         let out = File::options().create(true).append(true).open(output).unwrap();
         let err = out.try_clone().unwrap();
-        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        let child = command.stdin(input).stdout(out).stderr(err).spawn();
         let child = child.unwrap_or_else(|error| panic!("{name} does not start: {error}"));
         Process { child, name: name.to_owned(), output: output.to_owned() }
     }

@@ -154,17 +154,13 @@ fn an_origin_that_wants_a_second_handshake_is_not_given_one() {
     let port = free_port();
     let home = Home::new(&certificates.authority, &[port]);
     let _process = home.start(&cache("localhost"));
-    let said = dir.path().join("said");
-    let output = fs::File::create(&said).unwrap();
     let mut openssl = s_server(dir.path(), port, &certificates, &["-tls1_2"]);
-    let mut server = openssl.stdin(Stdio::piped()).stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
-    let mut input = server.stdin.take().unwrap();
-    let has_said = |what: &str| fs::read_to_string(&said).unwrap().contains(what);
-    eventually("it listens", || has_said("ACCEPT"));
+    let (mut server, mut input) = Process::start_with_input("openssl", &mut openssl, &dir.path().join("origin"));
+    eventually("it listens", || server.output().contains("ACCEPT"));
     let url = format!("https://localhost:{port}/page");
     let got = std::thread::scope(|scope| {
         let got = scope.spawn(|| home.get(&url, &["--http1.1"]));
-        eventually("it is asked", || has_said("GET /page"));
+        eventually("it is asked", || server.output().contains("GET /page"));
         input.write_all(b"r\n").unwrap();
         // What is read along with a command is dropped.
         eventually("it wants another", || ioctl_fionread(&input).unwrap() == 0);
@@ -173,7 +169,9 @@ fn an_origin_that_wants_a_second_handshake_is_not_given_one() {
     });
     assert_eq!((got.status, got.body.as_str()), (200, "hello"));
     input.write_all(b"Q\n").unwrap();
-    server.wait().unwrap();
-    assert!(has_said("1 server renegotiates") && has_said("1 server accepts that finished"));
+    assert!(server.wait().success());
+    for counted in ["1 server renegotiates", "1 server accepts that finished"] {
+        assert!(server.output().contains(counted), "{}", server.output());
+    }
     assert!(home.get(&url, &[]).is_hit());
 }
