@@ -29,6 +29,7 @@ mod origin;
 mod phase;
 mod places;
 mod servers;
+mod service;
 
 pub use bench::{Bench, BenchOptions, FileSystem, allow_open_files, needs_root};
 pub use client::{Answer, Clients};

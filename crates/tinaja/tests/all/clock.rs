@@ -67,7 +67,9 @@ fn a_clock_that_starts_in_the_past_goes_on_where_the_cache_was_written_to() {
     // Without what was written down, nobody knows: what is stored is from the future, and counts as stale.
     fs::remove_file(setup.cache_dir().join("tinaja.clock")).unwrap();
     setup = setup.with_clock("-7d");
-    let proxy = setup.start();
+    let mut proxy = setup.start();
     assert!(!proxy.get(&url).unwrap().is_hit());
     assert_eq!((origin.count(), setup.output().matches(SAID).count()), (2, 3));
+    // A process that is killed leaves files of its clock, and the library ends the next one of its number.
+    assert_eq!(proxy.process.terminate().code(), Some(0), "{}", setup.output());
 }

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 use super::origin::OBJECT;
 use super::places::{Places, ProcessGroup};
+use super::service::ServiceNames;
 use crate::error::LabError;
 
 /// How long a node may take to start.
@@ -95,6 +96,7 @@ struct Setting<'a> {
     count: u8,
     room: Room,
     origin: SocketAddrV4,
+    services: &'a ServiceNames,
     /// What they share.
     dir: &'a Path,
 }
@@ -110,6 +112,7 @@ pub struct Crowd<'a> {
     front: Option<ProcessGroup>,
     began: Instant,
     // Dropped last.
+    services: ServiceNames,
     dir: TempDir,
 }
 
@@ -128,8 +131,8 @@ impl<'a> Crowd<'a> {
         let dir = tempfile::Builder::new().prefix("tinaja-lab-crowd-").tempdir_in(scratch).map_err(failed)?;
         // Who gives up root's rights must reach its files still.
         fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).map_err(failed)?;
-        let (running, began) = (HashMap::new(), Instant::now());
-        let mut crowd = Crowd { kind, places, count, room, origin, running, front: None, began, dir };
+        let (running, began, services) = (HashMap::new(), Instant::now(), ServiceNames::new());
+        let mut crowd = Crowd { kind, places, count, room, origin, running, front: None, began, services, dir };
         match kind {
             Kind::Tinaja { .. } => ours::prepare(&crowd.setting())?,
             Kind::Squid(_) | Kind::Nginx => {}
@@ -157,8 +160,8 @@ impl<'a> Crowd<'a> {
     }
 
     fn setting(&self) -> Setting<'_> {
-        let Crowd { places, count, room, origin, .. } = *self;
-        Setting { places, count, room, origin, dir: self.dir.path() }
+        let Crowd { places, count, room, origin, ref services, .. } = *self;
+        Setting { places, count, room, origin, services, dir: self.dir.path() }
     }
 
     fn own(&self, n: u8) -> PathBuf {
@@ -232,7 +235,7 @@ impl<'a> Crowd<'a> {
         let own = self.own(n);
         let mut command = match self.kind {
             Kind::Tinaja { .. } => ours::command(self.places, n, &own)?,
-            Kind::Squid(sharing) => squid::command(self.places, n, &own, sharing, self.began.elapsed())?,
+            Kind::Squid(sharing) => squid::command(&self.setting(), n, &own, sharing, self.began.elapsed())?,
             Kind::Nginx => nginx::command(self.places, n, &own)?,
         };
         let process = run_at(&mut command, &own.join("output"))?;
@@ -264,7 +267,9 @@ impl<'a> Crowd<'a> {
             // Squid says why it ends in a log of its own.
             let said = [fs::read_to_string(output.with_file_name("cache.log")), fs::read_to_string(&output)];
             let said = said.map(Result::unwrap_or_default).concat();
-            let last: Vec<_> = said.lines().rev().take(3).collect();
+            let mut last: Vec<_> = said.lines().rev().take(3).collect();
+            // What it says of its memory and time comes after it.
+            last.extend(said.lines().filter(|line| line.contains("FATAL: ")));
             return Err(LabError::failed(
                 "starting a node",
                 format!("{}: {why}: {}", self.kind.name(), last.join(" | ")),

@@ -34,7 +34,7 @@ pub fn prepare(setting: &Setting<'_>) -> Result<(), LabError> {
 
 /// Settings of one node.
 pub fn write(setting: &Setting<'_>, n: u8, own: &Path, copies: u8) -> Result<(), LabError> {
-    let Setting { places, count, room, origin, dir } = setting;
+    let Setting { places, count, room, origin, dir, .. } = setting;
     let (own_dir, shared, address) = (own.display(), dir.display(), places.of(n));
     // Whoever starts later names others; nobody has to know of it.
     let seeds: Vec<_> = (0..(*count).min(3)).map(|seed| format!("\"{}:{CLUSTER_PORT}\"", places.of(seed))).collect();

@@ -12,7 +12,6 @@ use std::time::Duration;
 use super::{PORT, Setting, program, write as write_file};
 use crate::error::LabError;
 use crate::peers::bench::run;
-use crate::peers::places::Places;
 
 /// What Debian's Squid runs as; it refuses to be root.
 const USER: &str = "proxy";
@@ -74,7 +73,7 @@ pub fn faster_clock() -> Option<PathBuf> {
 
 /// Settings of one Squid, and its empty store.
 pub fn write(setting: &Setting<'_>, n: u8, own: &Path, sharing: Sharing) -> Result<(), LabError> {
-    let Setting { places, count, room, .. } = setting;
+    let Setting { places, count, room, services, .. } = setting;
     let (asked, lines) = match sharing {
         Sharing::Digests => (
             "0 no-query".to_owned(),
@@ -115,14 +114,21 @@ pub fn write(setting: &Setting<'_>, n: u8, own: &Path, sharing: Sharing) -> Resu
     )?;
     std::fs::create_dir(own.join("cache")).map_err(|why| LabError::failed("making a Squid's directory", why))?;
     run(Command::new("chown").arg("-R").arg(USER).arg(own))?;
-    run(Command::new(program("squid")?).args(["-N", "-z", "-f"]).arg(file)).map(drop)
+    run(Command::new(program("squid")?).args(services.arguments(n)).args(["-N", "-z", "-f"]).arg(file)).map(drop)
 }
 
 /// The command that starts it so long after the first. Where there are digests, its clock goes faster and is as far ahead as theirs.
-pub fn command(places: &Places, n: u8, own: &Path, sharing: Sharing, later: Duration) -> Result<Command, LabError> {
+pub fn command(
+    setting: &Setting<'_>,
+    n: u8,
+    own: &Path,
+    sharing: Sharing,
+    later: Duration,
+) -> Result<Command, LabError> {
+    let (places, name) = (setting.places, setting.services.arguments(n));
     if sharing != Sharing::Digests {
         let mut command = places.command(n, &program("squid")?);
-        command.args(["-N", "-f"]).arg(own.join("squid.conf"));
+        command.args(name).args(["-N", "-f"]).arg(own.join("squid.conf"));
         return Ok(command);
     }
     let library = faster_clock().ok_or_else(|| LabError::failed("starting a Squid", "faketime is not installed"))?;
@@ -131,7 +137,7 @@ pub fn command(places: &Places, n: u8, own: &Path, sharing: Sharing, later: Dura
     command.args(["-c", "rm -f /dev/shm/faketime_shm_$$ /dev/shm/sem.faketime_sem_$$; exec env \"$@\"", "sh"]);
     command.arg(format!("LD_PRELOAD={}", library.display()));
     command.arg(format!("FAKETIME=+{}s x{FASTER}", later.as_secs() * u64::from(FASTER)));
-    command.arg(program("squid")?).args(["-N", "-f"]).arg(own.join("squid.conf"));
+    command.arg(program("squid")?).args(name).args(["-N", "-f"]).arg(own.join("squid.conf"));
     Ok(command)
 }
 

@@ -10,6 +10,7 @@ use super::product::Product;
 use super::stand::Stand;
 use crate::error::LabError;
 use crate::peers::bench::run;
+use crate::peers::service::ServiceNames;
 
 /// What all servers have alike for objects.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,8 @@ pub struct Setting<'a> {
     pub stand: &'a Stand,
     /// Its program.
     pub program: &'a Path,
+    /// What a Squid is called.
+    pub services: &'a ServiceNames,
     /// Where it is to listen.
     pub address: SocketAddrV4,
     /// Where the origin is.
@@ -70,8 +73,10 @@ impl Setting<'_> {
                 file("squid.conf", include_str!("../../../peers/squid.conf"))?;
                 make_dir(&self.cache())?;
                 self.give(product)?;
-                run(Command::new(self.program).args(["-N", "-z", "-f", &path("squid.conf")]))?;
-                Ok(words(&["-N", "-f", &path("squid.conf")]))
+                let [option, name] = self.services.arguments(0);
+                let squid = words(&[&option, &name, "-N", "-f", &path("squid.conf")]);
+                run(Command::new(self.program).args(&squid).arg("-z"))?;
+                Ok(squid)
             }
             Product::Varnish => {
                 file("varnish.vcl", include_str!("../../../peers/varnish.vcl"))?;

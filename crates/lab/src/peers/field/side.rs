@@ -23,6 +23,7 @@ use crate::peers::cleaner::Cleaner;
 use crate::peers::counters::{self, DiskCount};
 use crate::peers::places::ProcessGroup;
 use crate::peers::servers::free_address;
+use crate::peers::service::ServiceNames;
 
 /// How long a server may take to start, or to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,6 +58,7 @@ pub struct Side {
     own: PathBuf,
     running: Option<Running>,
     base_bytes: Option<u64>,
+    _services: ServiceNames,
     // Dropped last: the processes hold its files open.
     stand: Stand,
 }
@@ -73,10 +75,13 @@ impl Side {
         let base_bytes = stand.used_bytes();
         let address = free_address().map_err(|why| LabError::failed("starting a server", why))?;
         let Making { origin, room, tls, .. } = *making;
-        let setting = Setting { stand: &stand, program, address, origin, room, tls: tls.map(Tls::pair) };
+        let services = ServiceNames::new();
+        let setting =
+            Setting { stand: &stand, program, services: &services, address, origin, room, tls: tls.map(Tls::pair) };
         let (arguments, own) = (setting.write(product)?, setting.own());
         let (program, running, tls) = (program.to_owned(), None, tls.map(|tls| tls.http1().clone()));
-        let mut side = Side { product, program, arguments, address, tls, own, running, base_bytes, stand };
+        let mut side =
+            Side { product, program, arguments, address, tls, own, running, base_bytes, _services: services, stand };
         side.begin(making.cores)?;
         Ok(side)
     }
