@@ -162,7 +162,7 @@ fn value_of(name: &str, said: u64, setting: &Setting) -> Result<Option<u64>, Fai
         (Takes::Switch { .. }, other) => {
             Err(wrong(format!("{name} is {other}: give TINAJA_UNSET, TINAJA_OFF or TINAJA_ON")))
         }
-        (Takes::Number { .. } | Takes::Bytes, number) => match setting.refusal(number) {
+        (Takes::Number { .. } | Takes::Bytes | Takes::OneOf(_), number) => match setting.refusal(number) {
             // What is wrong and smaller the cache refuses, with a code of its own: programs know both.
             Some(_) if number > u8::MAX.into() => Err(wrong(format!("{name} is {number}: see tinaja.h for its range"))),
             _ => Ok(Some(number)),

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// What a setting takes. Every value is a number: a switch is 0 or 1.
+/// What a setting takes. Every value is a number: a switch is 0 or 1, and a word its place among all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// On or off, and what each is called in a sentence.
@@ -13,6 +13,8 @@ pub enum Takes {
         /// What 1 is called.
         on: &'static str,
     },
+    /// One of these words.
+    OneOf(&'static [&'static str]),
     /// A number in this range.
     Number {
         /// The least.
@@ -50,13 +52,18 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A value in words: `8 bits`, `on`.
+    /// A value in words: `8 bits`, `on`, `bytes`.
     pub fn in_words(&self, value: u64) -> String {
         match self.takes {
             Takes::Switch { off, .. } if value == 0 => off.to_owned(),
             Takes::Switch { on, .. } => on.to_owned(),
+            Takes::OneOf(words) => self.word(value, words).to_owned(),
             Takes::Number { .. } | Takes::Bytes => format!("{value} {}", self.unit).trim_end().to_owned(),
         }
+    }
+
+    fn word(&self, value: u64, words: &[&'static str]) -> &'static str {
+        usize::try_from(value).ok().and_then(|at| words.get(at).copied()).unwrap_or("?")
     }
 
     /// What is wrong with a value whatever the engine, and what to do about it; `None` if nothing is.

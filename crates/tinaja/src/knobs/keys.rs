@@ -130,6 +130,12 @@ impl<'de> DeserializeSeed<'de> for ValueSeed {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
         match self.0.takes {
             Takes::Switch { .. } => bool::deserialize(deserializer).map(u64::from),
+            Takes::OneOf(words) => {
+                let word = String::deserialize(deserializer)?;
+                let at = words.iter().position(|other| *other == word);
+                at.map(|at| at as u64)
+                    .ok_or_else(|| D::Error::custom(format!("{word:?} is none of {}", words.join(", "))))
+            }
             Takes::Bytes => Text::deserialize(deserializer).map(|Text(Size(bytes))| bytes),
             Takes::Number { least, most } => {
                 let number = i64::deserialize(deserializer)?;

@@ -2,7 +2,7 @@
 
 mod keys;
 
-use clap::builder::{BoolValueParser, TypedValueParser};
+use clap::builder::{BoolValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use tinaja_store::engines::{self, Setting, Settings, Takes};
 
@@ -49,6 +49,10 @@ fn flag(setting: &'static Setting) -> Arg {
     match setting.takes {
         Takes::Switch { .. } => flag.value_parser(BoolValueParser::new().map(u64::from)),
         Takes::Number { least, most } => flag.value_parser(value_parser!(u64).range(least..=most)),
+        Takes::OneOf(words) => flag.value_parser(PossibleValuesParser::new(words).map(|word| {
+            // clap lets no other word through.
+            words.iter().position(|other| **other == word).unwrap_or_default() as u64
+        })),
         Takes::Bytes => flag.value_parser(|text: &str| text.parse().map(|Size(bytes)| bytes)),
     }
 }
@@ -105,6 +109,7 @@ mod tests {
                 Takes::Number { least, most } => {
                     (least.to_string(), least, most.checked_add(1).map_or("many".to_owned(), |more| more.to_string()))
                 }
+                Takes::OneOf(words) => (words[1].to_owned(), 1, "more".to_owned()),
                 Takes::Bytes => ("8KiB".to_owned(), 8192, "many".to_owned()),
             };
             let flag = format!("--{}", setting.name);

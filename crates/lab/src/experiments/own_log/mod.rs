@@ -89,7 +89,11 @@ mod tests {
         let table = &report.tables[1];
         let of =
             |row: &str, column: &str| cell(table, row, column).value().unwrap_or_else(|| panic!("{row}: {table:?}"));
-        assert_eq!(table.rows.len(), 9 + engines::on_devices().iter().count());
+        assert_eq!(
+            table.rows.len(),
+            9 + engines::on_devices().iter().count() + 2,
+            "generational has three words for `value`"
+        );
         let best = of("Belady, sizes", "objects found %");
         for engine in engines::on_devices().iter() {
             let hits = of(engine.name, "objects found %");
@@ -98,6 +102,9 @@ mod tests {
             assert!(of(engine.name, "written / stored") > 0.99, "{engine}: {table:?}");
             assert!(of(engine.name, "p99 ms") > 1.0 && of(engine.name, "disk busy %") > 0.0, "{engine}: {table:?}");
         }
+        let (objects, bytes) = ("generational", "generational, value = bytes");
+        assert!(of(bytes, "bytes found %") > of(objects, "bytes found %"), "{table:?}");
+        assert!(of(bytes, "objects found %") < of(objects, "objects found %"), "{table:?}");
         assert!(of("hashcache-log", "index bits") > 40.0, "{table:?}");
         assert_eq!(cell(table, "hashcache-set", "index bits"), &Cell::Nothing);
         assert_eq!(cell(table, "LRU", "p99 ms"), &Cell::Nothing);

@@ -1,6 +1,7 @@
 //! Each policy and each engine on a disk.
 
-use tinaja_store::{EngineRef, engines};
+use tinaja_store::engines::Takes;
+use tinaja_store::{EngineRef, Settings, engines};
 
 use super::load::{Disk, Load};
 use crate::error::LabError;
@@ -14,8 +15,8 @@ pub struct Runs {
     pub disk: Disk,
     /// By [`REFERENCES`].
     pub references: Vec<Outcome>,
-    /// Engines; or why there is none on such a disk.
-    pub engines: Vec<(EngineRef, Result<Engine, String>)>,
+    /// Engines, by their names in tables; or why there is none on such a disk.
+    pub engines: Vec<(String, Result<Engine, String>)>,
 }
 
 /// What an engine made of it.
@@ -30,22 +31,42 @@ pub struct Engine {
 /// Told of a run that begins, by its name, and of each request.
 pub type Told<'a> = &'a mut dyn FnMut(Option<&str>);
 
-/// The engines that were asked for.
-pub fn engines(setup: &Setup) -> Vec<EngineRef> {
-    match &setup.replay.engines[..] {
+/// An engine, as it is set.
+pub struct Subject {
+    name: String,
+    engine: EngineRef,
+    settings: Settings,
+}
+
+/// The engines that were asked for: each as it is by default, and with each other word where a setting takes one of several.
+pub fn engines(setup: &Setup) -> Vec<Subject> {
+    let engines = match &setup.replay.engines[..] {
         [] => engines::on_devices().iter().collect(),
         asked => asked.to_vec(),
+    };
+    let mut subjects = Vec::new();
+    for engine in engines {
+        subjects.push(Subject { name: engine.name.to_owned(), engine, settings: Settings::new() });
+        for setting in engine.settings {
+            let Takes::OneOf(words) = setting.takes else { continue };
+            subjects.extend((0..).zip(words).skip(1).map(|(at, word)| Subject {
+                name: format!("{engine}, {} = {word}", setting.name),
+                engine,
+                settings: Settings::new().with(setting, at),
+            }));
+        }
     }
+    subjects
 }
 
 impl Runs {
     /// Requests of all runs on one disk.
-    pub fn steps(load: &Load, engines: &[EngineRef]) -> usize {
+    pub fn steps(load: &Load, engines: &[Subject]) -> usize {
         (REFERENCES.len() + engines.len()) * load.requests.len()
     }
 
     /// Replay the log by all policies and engines. Errors: an engine gave other bytes than were stored.
-    pub fn of(load: &Load, disk: Disk, engines: &[EngineRef], setup: &Setup, told: Told<'_>) -> Result<Runs, LabError> {
+    pub fn of(load: &Load, disk: Disk, engines: &[Subject], setup: &Setup, told: Told<'_>) -> Result<Runs, LabError> {
         let mut references = Vec::new();
         for reference in &REFERENCES {
             told(Some(reference.name));
@@ -53,9 +74,9 @@ impl Runs {
             references.push(replay(&load.sequence, &mut policy, Replay::default()));
         }
         let mut ran = Vec::new();
-        for engine in engines {
-            told(Some(engine.name));
-            ran.push((*engine, Engine::run(engine, load, disk, setup, told)?));
+        for subject in engines {
+            told(Some(&subject.name));
+            ran.push((subject.name.clone(), Engine::run(subject, load, disk, setup, told)?));
         }
         Ok(Runs { disk, references, engines: ran })
     }
@@ -76,7 +97,7 @@ impl Policy for Watched<'_> {
 
 impl Engine {
     fn run(
-        engine: EngineRef,
+        subject: &Subject,
         load: &Load,
         disk: Disk,
         setup: &Setup,
@@ -86,7 +107,8 @@ impl Engine {
             mean_object_bytes: load.mean_object_bytes,
             hot_bytes: setup.replay.memory_bytes,
             models: vec![sata_7200()],
-            ..Spec::new(engine, disk.bytes)
+            settings: subject.settings.clone(),
+            ..Spec::new(subject.engine, disk.bytes)
         };
         let rig = match Rig::new(&spec) {
             Ok(rig) => rig,

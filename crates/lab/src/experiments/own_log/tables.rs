@@ -41,8 +41,8 @@ pub fn disk(runs: &Runs) -> Table {
     for (reference, outcome) in REFERENCES.iter().zip(&runs.references) {
         table.row([reference.name.into(), Cell::percent(outcome.hit_ratio()), Cell::percent(outcome.sent_hit_ratio())]);
     }
-    for (engine, ran) in &runs.engines {
-        let name = [Cell::from(engine.name)];
+    for (name, ran) in &runs.engines {
+        let name = [Cell::from(name.as_str())];
         match ran {
             Ok(ran) => table.row(name.into_iter().chain(measured(ran))),
             Err(why) => {
@@ -91,9 +91,9 @@ pub fn plots(all: &[Runs]) -> Vec<Plot> {
         shown.map(|(at, policy)| curve(policy.name, all, reference(at))).collect::<Vec<_>>()
     };
     let mut of_engines = of_policies(&|name| BESIDE.contains(&name));
-    for (at, (engine, _)) in all.first().map(|runs| &runs.engines[..]).unwrap_or_default().iter().enumerate() {
+    for (at, (name, _)) in all.first().map(|runs| &runs.engines[..]).unwrap_or_default().iter().enumerate() {
         let ratio = |runs: &Runs| runs.engines.get(at)?.1.as_ref().ok().map(|ran| ran.driven.hit_ratio());
-        of_engines.push(curve(engine.name, all, ratio));
+        of_engines.push(curve(name, all, ratio));
     }
     of_engines.retain(|series| !series.points.is_empty());
     let plot = |title: &str, series| Plot::Lines {

@@ -51,4 +51,4 @@ mod tests;
 
 pub use engine::Generational;
 pub use options::{GenerationalOptions, entries_within, index_bytes};
-pub use record::{GENERATIONAL, INDEX_ENTRIES, TWO_SETS};
+pub use record::{GENERATIONAL, INDEX_ENTRIES, TWO_SETS, VALUE};

@@ -7,6 +7,7 @@ use crate::engine::segments::{Choices, Index, SLOT_BITS, WAYS};
 use crate::index::Sets;
 use crate::index::limits::MAX_SLOTS;
 use crate::layout::{LogLayout, SnapshotLayout, Stamp};
+use crate::replace::generations::Value;
 
 /// What the engine is opened with.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub struct GenerationalOptions {
     pub mean_object_bytes: u64,
     /// Seeds the checksums.
     pub stamp: Stamp,
+    /// What a hit counts.
+    pub value: Value,
     /// How often the disk is synced without being asked.
     pub flush_every: Option<Duration>,
     /// Nothing is written; appends are refused.
@@ -75,6 +78,8 @@ pub struct Plan {
     pub choices: Choices,
     /// Index entries, if that was said.
     pub entries: Option<u64>,
+    /// What a hit counts.
+    pub value: Value,
 }
 
 impl GenerationalOptions {
@@ -91,7 +96,7 @@ impl GenerationalOptions {
 
     /// The same for a disk that was planned before. `None` if its numbers do not fit each other.
     pub fn of(layout: LogLayout, slots: u64, plan: &Plan) -> Option<Self> {
-        let Plan { reserved, mean_object_bytes, stamp, choices, .. } = *plan;
+        let Plan { reserved, mean_object_bytes, stamp, choices, value, .. } = *plan;
         let saved = saved(slots, reserved, choices);
         let fits = reserved.checked_add(saved.area_bytes().checked_mul(2)?)? == layout.base
             && slots / SLOTS_A_SEGMENT >= layout.regions;
@@ -102,6 +107,7 @@ impl GenerationalOptions {
             saved,
             mean_object_bytes,
             stamp,
+            value,
             flush_every: None,
             read_only: false,
         })

@@ -12,6 +12,7 @@ use crate::engine::segments::figures::{
 use crate::engine::{Engine, Setting, Settings, Takes, none_wrong};
 use crate::index::limits::MAX_SLOTS;
 use crate::layout::LogSection;
+use crate::replace::generations::Value;
 use crate::terms::Stats;
 
 /// Whether an object may be in two sets of the index: in all caches but those of before it was so. No flag: a new cache has it.
@@ -43,11 +44,29 @@ pub static INDEX_ENTRIES: Setting = Setting {
     nothing: None,
 };
 
+/// What a hit counts where it is decided what leaves: a hit as such, its bytes, or between the two. Nothing on the disk depends on it.
+pub static VALUE: Setting = Setting {
+    name: "value",
+    takes: Takes::OneOf(&["objects", "bytes", "balanced"]),
+    value_name: "WHAT",
+    help: "What to find as much of as possible: objects, so that most requests are hits, bytes, so that the link carries least, or balanced, between the two \
+           (default objects)",
+    lasts: false,
+    made_with: "",
+    unit: "",
+    missing: "does not weigh what it evicts, so it finds neither more objects nor more bytes",
+    out_of_range: "",
+    nothing: Some(0),
+};
+
+/// The values of [`VALUE`], as it has their words.
+const VALUES: [Value; 3] = [Value::Objects, Value::Bytes, Value::Balanced];
+
 /// Logs by size and generation: what leaves is what is worth least.
 pub static GENERATIONAL: EngineRecord = EngineRecord {
     name: "generational",
     about: "46 bits of memory per object; evicts what is worth least by size, age and popularity, for the most hits",
-    settings: &[&TWO_SETS, &INDEX_ENTRIES],
+    settings: &[&TWO_SETS, &INDEX_ENTRIES, &VALUE],
     counts_objects: true,
     wrong: none_wrong,
     figures: &[
@@ -90,7 +109,9 @@ fn inspect(stats: &Stats) -> String {
 fn plan(ask: &Ask<'_>) -> Plan {
     let Ask { bytes, reserved, mean_object_bytes, stamp, settings } = *ask;
     let choices = if settings.get(&TWO_SETS) == Some(0) { Choices::One } else { Choices::Two };
-    Plan { bytes, reserved, mean_object_bytes, stamp, choices, entries: settings.get(&INDEX_ENTRIES) }
+    let value = settings.get(&VALUE).and_then(|value| VALUES.get(usize::try_from(value).ok()?).copied());
+    let (value, entries) = (value.unwrap_or_default(), settings.get(&INDEX_ENTRIES));
+    Plan { bytes, reserved, mean_object_bytes, stamp, choices, entries, value }
 }
 
 fn boxed(plan: Option<GenerationalOptions>) -> Option<Box<dyn Cut>> {

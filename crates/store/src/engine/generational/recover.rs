@@ -29,7 +29,6 @@ use crate::layout::frontier::Begin;
 use crate::layout::scan::Scan;
 use crate::layout::{Frontier, LogLayout, Segments, SnapshotHeader, Snapshots, SummaryEntry};
 use crate::replace::Generations;
-use crate::replace::generations::Value;
 
 /// What was found, ready for use.
 pub struct Opened {
@@ -78,7 +77,7 @@ pub fn open(device: &Arc<dyn Device>, options: &GenerationalOptions) -> Result<O
     let whole = loaded.as_ref().map(|loaded| loaded.header);
     let damaged = damaged + headers.iter().take_while(|header| Some(**header) != whole).count() as u64;
     let (up_to, was_closed) = whole.as_ref().map_or((0, false), read_header);
-    let policy = Generations::new(layout.log_bytes(), layout.region_bytes, Value::Objects);
+    let policy = Generations::new(layout.log_bytes(), layout.region_bytes, options.value);
     let is_clean = was_closed && damaged == 0;
     let found = match loaded {
         Some(loaded) if is_clean => as_saved(device, options, loaded),

@@ -9,7 +9,7 @@ use crate::device::{Medium, Memory};
 use crate::engine::Engine;
 use crate::engine::segments::Choices;
 use crate::layout::Stamp;
-use crate::replace::generations::Log;
+use crate::replace::generations::{Log, Value};
 
 const DISK: u64 = 16 << 20;
 
@@ -21,6 +21,7 @@ fn open(medium: &Medium, choices: Choices) -> Generational {
         stamp: Stamp { seed: 7 },
         choices,
         entries: None,
+        value: Value::Objects,
     })
     .unwrap();
     Generational::open(Arc::new(Memory::over(medium)), &options).unwrap()
