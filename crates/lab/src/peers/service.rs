@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const SHARED: &str = "/dev/shm";
 
 /// See the module. Dropped, what Squids of these names have left is removed: one that is killed removes nothing. Where this
-/// program is killed too, it stays there: three files of 8 KiB at most for each.
+/// program is killed too, it stays there: three small files for each.
 pub struct ServiceNames(String);
 
 impl ServiceNames {
