@@ -4,7 +4,7 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, ShutdownSignal, ShutdownSignalWatch};
 use tinaja_pingora::TinajaStorage;
 use tinaja_store::{Lookup, Reference, Store};
+use tinaja_testkit::port::free_port;
 use tokio::sync::{Notify, watch};
 
 const DEFAULTS: CacheMetaDefaults = CacheMetaDefaults::new(|_| None, 0, 0);
@@ -81,7 +82,7 @@ impl ShutdownSignalWatch for Stop {
 impl Running {
     fn over(store: impl Store) -> Running {
         let (address, origin) = Origin::start();
-        let proxy = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let proxy = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let (storage, stop) = (over(store), std::sync::Arc::new(Notify::new()));
         let lock = storage.lock(Duration::from_secs(10));
         let signal = Stop(stop.clone());

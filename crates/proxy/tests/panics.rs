@@ -4,7 +4,7 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -15,6 +15,7 @@ use tinaja_store::device::{Medium, Memory};
 use tinaja_store::engine::registry::{Ask, Opening};
 use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, EngineRef, Secret, Settings, Store, block_on, engines};
+use tinaja_testkit::port::free_port;
 
 const DISK_BYTES: u64 = 16 << 20;
 
@@ -77,7 +78,7 @@ fn each_panic_is_counted_and_a_broken_engine_lets_requests_pass() {
     for (number, engine) in [engines::HASHCACHE_LOG, engines::HASHCACHE_SETMEM].into_iter().enumerate() {
         let switch = Arc::new(AtomicBool::new(false));
         let store: Arc<dyn Store> = Arc::new(breaking(engine, &switch));
-        let desk = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let desk = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let proxy = Proxy::over(store.clone(), |config| config.metrics = Some(desk));
         let url = |n: usize| origin.url(&format!("/{engine}/{n}"));
         let hit = |n: usize| {

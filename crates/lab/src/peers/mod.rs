@@ -16,6 +16,7 @@
 //! The disk is a loop device with a file system on it, by default ext4, and the group of processes a control group. To make them takes root, so these
 //! experiments are left out of `tinaja lab all`.
 
+mod address;
 mod bench;
 mod body;
 mod cleaner;
@@ -31,6 +32,7 @@ mod places;
 mod servers;
 mod service;
 
+pub use address::free_address;
 pub use bench::{Bench, BenchOptions, FileSystem, allow_open_files, needs_root};
 pub use client::{Answer, Clients};
 pub use counters::{DiskCount, ProcessCount, Reclaimed, busy_s, major_faults, of_process, of_threads};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Client, Log, Origin, Proxy, Response};
 use tinaja_proxy::{Rule, Rules};
+use tinaja_testkit::port::free_port;
 
 fn strict(log: &Log) -> Proxy {
     Proxy::with(|config| {
@@ -114,7 +115,7 @@ fn tunnels_carry_bytes_both_ways() {
 
 #[test]
 fn tunnels_that_cannot_be() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = free_port();
     let log = Log::new();
     let proxy = Proxy::with(|config| {
         config.listeners[0].rules.push(Rule::allow_connect_port(free));

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{Log, Origin, Proxy, reply};
+use tinaja_testkit::port::free_port;
 
 #[test]
 fn short_bodies_are_not_stored() {
@@ -81,7 +82,7 @@ fn surplus_bytes_of_an_origin_are_nobodys_answer() {
 
 #[test]
 fn nobody_listens() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let log = Log::new();
     let proxy = Proxy::with(|config| log.of(config));
     let response = proxy.get(&format!("http://{address}/"));

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::net::SocketAddr;
 
 use crate::support::both::in_both;
 use crate::support::{Client, Origin, Proxy, reply};
+use tinaja_testkit::port::free_port;
 
 /// All lines of a field in a head, in their order.
 fn lines<'a>(head: &'a str, name: &str) -> Vec<&'a str> {
@@ -174,7 +176,7 @@ fn what_the_proxy_says_itself() {
         assert!(client.is_closed(), "{head}");
     }
     // Nobody listens there; the port is allowed.
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let failed = forward.get(&format!("http://{gone}/"));
     assert_eq!((failed.status, failed.field("cache-status").as_str()), (502, ""));
     let options = forward.request("OPTIONS", &url, "Max-Forwards: 0\r\n");

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddrV4, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::other::{LENT_BYTES, Other, Role, Started, play, processor_time, versi
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
-use crate::peers::{Clients, Origin, percentile};
+use crate::peers::{Clients, Origin, free_address, percentile};
 use crate::progress::Progress;
 use crate::report::{Cell, Plot, Report, Series, Table};
 
@@ -189,9 +189,7 @@ fn by_ucx(setup: &Setup, name: &'static str, role: Role, transports: &str) -> Re
 fn by_http(setup: &Setup, name: &'static str) -> Result<Outcome, LabError> {
     let failed = |why: std::io::Error| LabError::failed("starting a proxy", why);
     let dir = tempfile::tempdir_in(&setup.scratch).map_err(failed)?;
-    let address =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).map_err(failed)?;
-    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, address.port());
+    let address = free_address()?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.args([
         "serve",

@@ -19,10 +19,10 @@ use super::settings::{Room, Setting};
 use super::stand::Stand;
 use super::tls::Tls;
 use crate::error::LabError;
+use crate::peers::address::free_address;
 use crate::peers::cleaner::Cleaner;
 use crate::peers::counters::{self, DiskCount};
 use crate::peers::places::ProcessGroup;
-use crate::peers::servers::free_address;
 use crate::peers::service::ServiceNames;
 
 /// How long a server may take to start, or to end when it is asked to.
@@ -73,7 +73,7 @@ impl Side {
     pub fn start(product: Product, program: &Path, making: &Making<'_>) -> Result<Side, LabError> {
         let stand = Stand::make(making.scratch, making.disk_bytes)?;
         let base_bytes = stand.used_bytes();
-        let address = free_address().map_err(|why| LabError::failed("starting a server", why))?;
+        let address = free_address()?;
         let Making { origin, room, tls, .. } = *making;
         let services = ServiceNames::new();
         let setting =

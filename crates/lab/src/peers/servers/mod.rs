@@ -5,7 +5,7 @@ mod tinaja;
 mod traffic_server;
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tinaja_store::{EngineRef, engines};
 
+use super::address::free_address;
 use super::bench::Bench;
 use crate::error::LabError;
 
@@ -137,7 +138,7 @@ impl Server {
         let program = peer
             .program()
             .ok_or_else(|| LabError::failed("starting a proxy", format!("{} is not installed", peer.name())))?;
-        let address = free_address().map_err(failed)?;
+        let address = free_address()?;
         let setting = Setting { bench, program: &program, address, share };
         let Start { mut command, cache } = match peer {
             Peer::Tinaja { engine, prefetch, .. } => tinaja::start(&setting, engine, prefetch),
@@ -219,12 +220,6 @@ struct Setting<'a> {
     program: &'a Path,
     address: SocketAddrV4,
     share: &'a Share,
-}
-
-/// An address that nobody listens on at the moment.
-pub fn free_address() -> std::io::Result<SocketAddrV4> {
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-    Ok(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), LabError> {

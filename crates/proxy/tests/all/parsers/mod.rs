@@ -4,12 +4,13 @@ mod configurations;
 pub mod mutations;
 mod sink;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use tinaja_testkit::port::free_port;
 
 use crate::script::message::Message;
 use crate::script::wire::{Silence, Wire};
@@ -77,9 +78,7 @@ impl Parser {
 
     fn start(name: &'static str, command: fn(&Path, SocketAddr, SocketAddr) -> Command, sink: SocketAddr) -> Parser {
         let directory = TempDir::new().unwrap();
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let output = std::fs::File::create(directory.path().join("output")).unwrap();
         let mut command = command(directory.path(), address, sink);
         command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
