@@ -1,13 +1,19 @@
-//! Hot objects: whole small objects kept in memory, least recently used first out (HashCache, section 4.3).
+//! Hot objects: whole objects kept in memory, least recently used first out (HashCache, section 4.3).
 //!
 //! Their bytes are the program's own, and a hit is given them as they are; or they lie in memory that the kernel may take
 //! back ([`crate::memory::yielding`]), and a hit is given a copy that was compared with a checksum, if they are still there.
+//!
+//! An object that its reader gets piece by piece would push out hundreds of small ones, and most are read once. It is
+//! kept when it is read a second time while the first is remembered, and only where no copy is made for each hit.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::memory::held::{Held, Share};
 use crate::memory::yielding::{Lent, Yielding};
 use crate::replace::Lru;
 use crate::terms::{Digest, Key, Place};
@@ -18,13 +24,28 @@ pub const HOT_SHARDS: usize = 8;
 /// A hot object may take one part in so many of its shard, or a few large ones would push out all the rest.
 pub const HOT_OBJECT_SHARE: usize = 8;
 
+/// Of the budget, one part in so many may be taken besides by long bodies that are being put together for their readers.
+pub const HOT_COLLECTED_SHARE: usize = 8;
+
+/// How many long objects are remembered to have been read: 4 bytes each.
+const READ_ONCE: usize = 1024;
+
+/// Bodies of more than this count until the last of their readers has gone. A slow reader of a shorter one holds as much
+/// whatever it is sent from.
+const COUNTED_WHILE_READ_BYTES: usize = 16 << 10;
+
 /// What each object costs beside its bytes: the map's entry and its spare room, the list's node, the buffers' headers.
 const OVERHEAD_BYTES: usize = 256;
 
-/// Whole objects in memory within a budget of bytes, heads, names and bookkeeping included.
+/// Whole objects in memory within a budget of bytes, heads, names and bookkeeping included, and what readers still have of
+/// those that have left. Memory: the budget, one part of it in [`HOT_COLLECTED_SHARE`] while long bodies are put together,
+/// and 4 KiB.
 pub struct HotObjects {
     shards: Box<[Mutex<Shard>]>,
     shard_bytes: usize,
+    /// Long objects that were read, by some bits of their digest in a place given by others.
+    read_once: Box<[AtomicU32]>,
+    collected: Held,
     /// Whether the kernel may take bytes back.
     yields: bool,
 }
@@ -33,7 +54,10 @@ pub struct HotObjects {
 struct Shard {
     found: HashMap<Digest, u32>,
     order: Lru<Object>,
+    /// Those of `leaving` included.
     bytes: usize,
+    /// Bodies of objects that have left while they were read.
+    leaving: Vec<Bytes>,
     /// Where bytes lie, if the kernel may take them.
     yielding: Option<Yielding>,
     /// Objects that it took.
@@ -80,8 +104,13 @@ impl Object {
 impl HotObjects {
     /// A cache of at most `budget_bytes`; 0 keeps nothing. An object may take an eighth of a shard, one of eight.
     pub fn new(budget_bytes: u64) -> Self {
-        let shard_bytes = usize::try_from(budget_bytes).unwrap_or(usize::MAX) / HOT_SHARDS;
-        HotObjects { shards: (0..HOT_SHARDS).map(|_| Mutex::default()).collect(), shard_bytes, yields: false }
+        HotObjects {
+            shards: (0..HOT_SHARDS).map(|_| Mutex::default()).collect(),
+            shard_bytes: usize::try_from(budget_bytes).unwrap_or(usize::MAX) / HOT_SHARDS,
+            read_once: (0..READ_ONCE).map(|_| AtomicU32::new(0)).collect(),
+            collected: Held::default(),
+            yields: false,
+        }
     }
 
     /// The same in memory that the kernel may take back when it is short of it; what it took is a miss here. Where the system
@@ -137,30 +166,47 @@ impl HotObjects {
         bytes.saturating_add(OVERHEAD_BYTES) <= self.shard_bytes / HOT_OBJECT_SHARE
     }
 
+    /// A share of what may be put together at once, for a long object of this size that is being read: it would be kept, and
+    /// was read not long ago. Other long objects make that forgotten.
+    pub fn collects(&self, id: &Digest, bytes: usize) -> Option<Share> {
+        if self.yields || !self.takes(bytes) {
+            return None;
+        }
+        let last = self.read_once.get(id.high() as usize % READ_ONCE)?;
+        // Zero is a place where nothing is.
+        let now = (id.high() >> 32) as u32 | 1;
+        if last.swap(now, Relaxed) != now {
+            return None;
+        }
+        self.collected.hold(bytes, self.shard_bytes.saturating_mul(HOT_SHARDS) / HOT_COLLECTED_SHARE)
+    }
+
     /// Keep an object if it fits and `current` says, with the shard locked, that it is still the stored version;
-    /// whoever changes the store publishes there first and calls [`HotObjects::remove`] after. What is kept is
+    /// whoever changes the store publishes there first and calls [`HotObjects::remove`] after. What is lent is
     /// copied to its exact size, so that no larger buffer stays behind it.
     pub fn insert(
         &self,
         id: &Digest,
         key: &Key,
         head: &[u8],
-        body: &[u8],
+        body: Cow<'_, [u8]>,
         place: Place,
         current: impl FnOnce() -> bool,
     ) {
         if !self.takes(key.name().len() + head.len() + body.len()) {
             return;
         }
-        let here = || Kept::Here(Bytes::copy_from_slice(head), Bytes::copy_from_slice(body));
-        let here = if self.yields { None } else { Some(here()) };
         let Some(shard) = self.shard(id) else { return };
+        // What is copied is copied before the lock.
+        let here = |body: Cow<'_, [u8]>| Kept::Here(Bytes::copy_from_slice(head), Bytes::from(body.into_owned()));
+        let kept = if self.yields { Err(body) } else { Ok(here(body)) };
         let mut shard = shard.lock();
         if !current() {
             return;
         }
         shard.take(id);
-        let Some(kept) = here.or_else(|| shard.lend(head, body)) else { return };
+        shard.see_off();
+        let Some(kept) = kept.map_or_else(|body| shard.lend(head, &body), Some) else { return };
         let object = Object { id: *id, key: key.without_url(), kept, place };
         shard.bytes += object.bytes();
         let at = shard.order.insert(object);
@@ -230,9 +276,24 @@ impl Shard {
 
     fn let_go(&mut self, object: &Object) {
         self.bytes -= object.bytes();
-        if let (Kept::Lent(lent), Some(yielding)) = (&object.kept, &mut self.yielding) {
-            yielding.free(lent);
+        match (&object.kept, &mut self.yielding) {
+            (Kept::Lent(lent), Some(yielding)) => yielding.free(lent),
+            (Kept::Here(_, body), _) if body.len() > COUNTED_WHILE_READ_BYTES && !body.is_unique() => {
+                self.bytes += body.len();
+                self.leaving.push(body.clone());
+            }
+            _ => {}
         }
+    }
+
+    /// Forget bodies that nobody reads any more.
+    fn see_off(&mut self) {
+        let bytes = &mut self.bytes;
+        self.leaving.retain(|body| {
+            let is_read = !body.is_unique();
+            *bytes -= if is_read { 0 } else { body.len() };
+            is_read
+        });
     }
 
     fn drop_oldest(&mut self) -> bool {
@@ -256,92 +317,5 @@ impl Shard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn id(n: u64) -> (Digest, Key) {
-        let key = Key::from_name(&n.to_le_bytes());
-        (Digest(*key.digest()), key)
-    }
-
-    const KINDS: [fn(u64) -> HotObjects; 2] = [HotObjects::new, HotObjects::yielding];
-
-    #[test]
-    fn the_budget_holds_and_the_least_recently_used_leave() {
-        for make in KINDS {
-            let hot = make(1 << 20);
-            let body = Bytes::from(vec![1; 4000]);
-            for n in 0..1000 {
-                let (id, key) = id(n);
-                hot.insert(&id, &key, b"head", &body, Place(n), || true);
-                assert!(hot.bytes() <= 1 << 20);
-                let first = self::id(0);
-                assert!(hot.get(&first.0, &first.1).is_some() || hot.taken() > 0, "used all the time");
-            }
-            assert!(hot.bytes() > 900_000);
-            assert!(hot.get(&id(1).0, &id(1).1).is_none());
-        }
-    }
-
-    #[test]
-    fn pages_name_every_object_once() {
-        for make in KINDS {
-            let hot = make(1 << 20);
-            for n in 0..100 {
-                let (id, key) = id(n);
-                hot.insert(&id, &key, b"head", &vec![0; n as usize], Place(n), || true);
-            }
-            (0..100).step_by(3).for_each(|n| hot.remove(&id(n).0));
-            let (mut listed, mut from) = (Vec::new(), Some(0));
-            while let Some(at) = from {
-                let (page, next) = hot.page(at, 5);
-                assert!(page.len() <= 5);
-                listed.extend(page.into_iter().map(|object| (object.place.0, object.body_bytes, object.key)));
-                from = next;
-            }
-            listed.sort_by_key(|(n, ..)| *n);
-            let expected: Vec<_> = (0..100).filter(|n| n % 3 > 0).map(|n| (n, n, id(n).1)).collect();
-            assert!(listed == expected || hot.taken() > 0);
-        }
-    }
-
-    #[test]
-    fn what_is_too_large_stale_or_another_key_is_not_served() {
-        for make in KINDS {
-            let hot = make(1 << 20);
-            let ((a, key), (_, other)) = (id(1), id(2));
-            hot.insert(&a, &key, b"", &vec![0; 100_000], Place(0), || true);
-            hot.insert(&a, &key, b"", b"", Place(0), || false);
-            assert!(hot.get(&a, &key).is_none());
-            hot.insert(&a, &key, b"h", b"b", Place(9), || true);
-            assert!(hot.get(&a, &other).is_none());
-            let found = hot.get(&a, &key);
-            assert!(found == Some(("h".into(), "b".into(), Place(9))) || hot.taken() > 0);
-            hot.remove(&a);
-            assert_eq!((hot.get(&a, &key), hot.bytes()), (None, 0));
-        }
-    }
-
-    #[test]
-    fn what_the_kernel_took_is_a_miss_and_its_room_is_used_again() {
-        let hot = HotObjects::yielding(1 << 20);
-        let body = Bytes::from(vec![5; 10_000]);
-        for n in 0..50 {
-            let (id, key) = id(n);
-            hot.insert(&id, &key, b"head", &body, Place(n), || true);
-        }
-        for shard in &hot.shards {
-            let shard = shard.lock();
-            let lent = shard.found.values().filter_map(|at| match &shard.order.get(*at)?.kept {
-                Kept::Lent(lent) => Some(lent),
-                Kept::Here(..) => None,
-            });
-            lent.for_each(|lent| shard.yielding.as_ref().unwrap().take(lent));
-        }
-        assert!((0..50).map(id).all(|(id, key)| hot.get(&id, &key).is_none()));
-        assert_eq!((hot.taken(), hot.bytes()), (50, 0));
-        let (id, key) = id(1);
-        hot.insert(&id, &key, b"head", &body, Place(1), || true);
-        assert!(hot.get(&id, &key).is_some_and(|(_, found, _)| found == body) || hot.taken() > 50);
-    }
-}
+#[path = "hot_tests.rs"]
+mod tests;

@@ -31,7 +31,7 @@ pub use crate::engine::hashcache::table::limits::{MAX_SETS_AT_HAND, MAX_SETS_LEA
 pub use crate::engine::trees::{MAX_SUPERSEDED_SHARE, MAX_UNSYNCED_FILES};
 pub use crate::extents::limits::{MAX_HELD_BYTES, MIN_HELD_BYTES, held_bytes, read_turns_kept};
 pub use crate::external::index::MAX_TICKETS;
-pub use crate::hot::{HOT_OBJECT_SHARE, HOT_SHARDS};
+pub use crate::hot::{HOT_COLLECTED_SHARE, HOT_OBJECT_SHARE, HOT_SHARDS};
 pub use crate::index::limits::MAX_SLOTS;
 pub use crate::layout::limits::{
     MAX_AHEAD_BYTES, MAX_BATCHES_IN_FLIGHT, MAX_BINS_IN_FLIGHT, MAX_CHANGED_SETS, MAX_LOST_BATCHES, MAX_LOST_BINS,

@@ -85,6 +85,10 @@ impl Inner {
         if head.len() > MAX_HEAD_BYTES {
             return Ok(Updated::NotStored(WhyNot::TooLarge));
         }
+        // A long body that is in memory stays there with its new head.
+        let in_memory = || self.hot.get(&digest, &key).filter(|(.., place)| *place == found.place);
+        let hot_body =
+            if found.kind == Kind::Whole { Some(found.body.clone()) } else { in_memory().map(|(_, body, _)| body) };
         let (kind, body) = self.with_body_in_place(&found);
         let record = Record { id: digest, kind, name: key.name(), head: &head, body: &body, related_bytes: 0 };
         let appended = std::future::poll_fn(|cx| {
@@ -96,10 +100,8 @@ impl Inner {
         })
         .await;
         self.hot.remove(&digest);
-        if let Ok(place) = appended
-            && found.kind == Kind::Whole
-        {
-            self.keep_hot(&key, &digest, &head, &found.body, place);
+        if let (Ok(place), Some(body)) = (&appended, hot_body) {
+            self.keep_hot(&key, &digest, &head, (&body[..]).into(), *place);
         }
         Ok(appended.map_or_else(Updated::NotStored, |_| Updated::Done))
     }

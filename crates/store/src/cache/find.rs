@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::Inner;
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Placement, Places, Probe};
-use crate::extents::{LargeBody, Rest, turn};
+use crate::extents::{LargeBody, WhenRead, turn};
 use crate::hot::Listed;
 use crate::layout::table::Table;
 use crate::store::{Body, BodySource, Cursor, Hint, Hit, ScanEntry, ScanPage, Source, State};
@@ -49,7 +49,7 @@ impl Inner {
         let source = if found.from_memory { Source::Memory } else { Source::Disk };
         let body = match found.kind {
             Kind::Whole => {
-                self.keep_hot(key, digest, &found.head, &found.body, found.place);
+                self.keep_hot(key, digest, &found.head, (&found.body[..]).into(), found.place);
                 Body::from_bytes(found.body)
             }
             _ => self.large_body(key, digest, &found).await?,
@@ -73,21 +73,37 @@ impl Inner {
         Some(match only.filter(|only| body.length() == Some(only.len() as u64)) {
             // A body of one piece, apart from its head since that was updated.
             Some(whole) => {
-                self.keep_hot(key, digest, &found.head, &whole, found.place);
+                self.keep_hot(key, digest, &found.head, (&whole[..]).into(), found.place);
                 Body::from_bytes(whole)
             }
-            None => Body::from_source(Box::new(body.telling(|| self.keeps_hot_when_read(key, digest, found)))),
+            None => Body::from_source(Box::new(self.to_be_hot(body, key, digest, found))),
         })
     }
 
-    /// Keeps an object in memory once the rest of it has been read.
-    fn keeps_hot_when_read(self: &Arc<Self>, key: &Key, digest: &Digest, found: &Found) -> Rest {
-        let (store, key, digest, found) = (Arc::downgrade(self), key.clone(), *digest, found.clone());
-        Box::new(move |rest| {
-            if let (Some(store), Some(table)) = (store.upgrade(), Table::decode(&found.body))
-                && store.hot.takes(key.name().len() + found.head.len() + table.first.len() + rest.len())
-            {
-                store.keep_hot(&key, &digest, &found.head, &[&table.first[..], rest].concat(), found.place);
+    /// A body that is kept in memory too when all of it has been read, if there is room for it.
+    fn to_be_hot(self: &Arc<Self>, body: LargeBody, key: &Key, digest: &Digest, found: &Found) -> LargeBody {
+        let body_bytes = body.length().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+        let bytes = body_bytes.saturating_add(key.name().len() + found.head.len());
+        if body.is_in_one_extent() {
+            return if self.hot.takes(bytes) {
+                body.telling(self.keeps_hot_when_read(key, digest, found))
+            } else {
+                body
+            };
+        }
+        match self.hot.collects(digest, bytes) {
+            Some(share) => body.collecting(share, self.keeps_hot_when_read(key, digest, found)),
+            None => body,
+        }
+    }
+
+    /// Keeps an object in memory; told once all of its body has been read.
+    fn keeps_hot_when_read(self: &Arc<Self>, key: &Key, digest: &Digest, found: &Found) -> WhenRead {
+        let (store, key, digest) = (Arc::downgrade(self), key.clone(), *digest);
+        let (head, place) = (found.head.clone(), found.place);
+        Box::new(move |whole| {
+            if let Some(store) = store.upgrade() {
+                store.keep_hot(&key, &digest, &head, whole.into(), place);
             }
         })
     }

@@ -5,15 +5,14 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
+use super::collect::{Collected, WhenRead};
 use super::reader::ExtentReader;
 use super::wanted::Wanted;
 use crate::engine::{Engine, Hold};
 use crate::layout::table::{Extent, Table};
+use crate::memory::held::Share;
 use crate::store::BodySource;
 use crate::terms::ReadError;
-
-/// Takes what came of a body beside its beginning, once.
-pub(crate) type Rest = Box<dyn FnOnce(&Bytes) + Send + Sync>;
 
 /// A body in extents, but for its beginning where that came with the head.
 pub(crate) struct LargeBody {
@@ -21,8 +20,10 @@ pub(crate) struct LargeBody {
     reader: ExtentReader,
     wanted: Wanted,
     failed: Option<ReadError>,
-    /// Who is to have the rest of a body of one extent when it is read.
-    rest: Option<Rest>,
+    /// Who is to have the whole of a body of one extent as soon as that is read.
+    told: Option<WhenRead>,
+    /// A longer one is put together from the pieces that its reader is given.
+    collected: Option<Collected>,
     _hold: Hold,
 }
 
@@ -31,7 +32,7 @@ impl LargeBody {
     pub(crate) fn new(table: Table, reader: ExtentReader, engine: &dyn Engine) -> Self {
         let wanted = Wanted::all(table.body_bytes());
         let places: Vec<_> = table.extents.iter().map(|extent| extent.place).collect();
-        LargeBody { table, reader, wanted, failed: None, rest: None, _hold: engine.hold(&places) }
+        LargeBody { table, reader, wanted, failed: None, told: None, collected: None, _hold: engine.hold(&places) }
     }
 
     /// Whether nothing of it came with the head.
@@ -39,9 +40,21 @@ impl LargeBody {
         self.table.first.is_empty()
     }
 
-    /// Tell when what goes on behind the beginning has been read, if that is one extent.
-    pub(crate) fn telling(mut self, rest: impl FnOnce() -> Rest) -> Self {
-        self.rest = (self.table.extents.len() == 1).then(rest);
+    /// Whether what does not come with the head is one extent.
+    pub(crate) fn is_in_one_extent(&self) -> bool {
+        self.table.extents.len() == 1
+    }
+
+    /// Tell when the extent of a body that has one has been read.
+    pub(crate) fn telling(mut self, told: WhenRead) -> Self {
+        self.told = Some(told);
+        self
+    }
+
+    /// Tell when the reader has been given all of it, in order; it is put together meanwhile, within that share.
+    pub(crate) fn collecting(mut self, share: Share, told: WhenRead) -> Self {
+        let bytes = usize::try_from(self.table.body_bytes()).unwrap_or(usize::MAX);
+        self.collected = Some(Collected::new(bytes, share, told));
         self
     }
 
@@ -72,8 +85,8 @@ impl LargeBody {
     /// All that lies behind the beginning of a body of one extent.
     fn poll_only(&mut self, cx: &mut Context<'_>, only: Extent) -> Poll<Result<(), ReadError>> {
         let bytes = ready!(self.reader.poll_extent(cx, only, Vec::new))?;
-        if let Some(rest) = self.rest.take() {
-            rest(&bytes);
+        if let Some(told) = self.told.take() {
+            told([&self.table.first[..], &bytes].concat());
         }
         Poll::Ready(Ok(()))
     }
@@ -81,7 +94,7 @@ impl LargeBody {
     fn poll_rest(&mut self, cx: &mut Context<'_>, want: usize) -> Poll<Result<Bytes, ReadError>> {
         let (first_bytes, extent_bytes) = (self.table.first.len() as u64, u64::from(self.table.extent_bytes));
         let numbers = self.wanted.extents(first_bytes, extent_bytes);
-        if self.rest.is_some()
+        if self.told.is_some()
             && let &[only] = &self.table.extents[..]
         {
             ready!(self.poll_only(cx, only))?;
@@ -100,7 +113,10 @@ impl BodySource for LargeBody {
     }
 
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
-        self.wanted.seek(range, self.length())
+        self.wanted.seek(range, self.length())?;
+        let (begin, bytes) = (self.wanted.at(), self.wanted.bytes(usize::MAX));
+        self.collected.take_if(|collected| !collected.goes_on(begin, bytes));
+        Ok(())
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
@@ -117,7 +133,10 @@ impl BodySource for LargeBody {
             false => self.poll_rest(cx, want),
         });
         match &piece {
-            Ok(piece) => self.wanted.took(piece.len()),
+            Ok(piece) => {
+                self.collected = self.collected.take().and_then(|collected| collected.with(self.wanted.at(), piece));
+                self.wanted.took(piece.len());
+            }
             Err(error) => self.failed = Some(*error),
         }
         Poll::Ready(piece.map(Some))

@@ -3,10 +3,12 @@
 //! Where the extents lie says a table ([`crate::layout::table`]).
 
 mod body;
+mod collect;
 pub(crate) mod limits;
 mod reader;
 mod wanted;
 
-pub(crate) use body::{LargeBody, Rest};
+pub(crate) use body::LargeBody;
+pub(crate) use collect::WhenRead;
 pub(crate) use reader::{ExtentReader, turn};
 pub(crate) use wanted::Wanted;

@@ -158,7 +158,7 @@ impl Objects {
         .await;
         if let Some(place) = place {
             self.hot.remove(&object.digest);
-            self.keep_hot(&object.key, &object.digest, &object.head, &object.body, place);
+            self.keep_hot(&object.key, &object.digest, &object.head, (&object.body[..]).into(), place);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What lookups, writes and changes of one cache share.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -124,7 +125,7 @@ impl Objects {
     }
 
     /// Keep a whole object in memory if the record at `place` is its newest.
-    pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &[u8], body: &[u8], place: Place) {
+    pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &[u8], body: Cow<'_, [u8]>, place: Place) {
         let at = Placement::of(*digest).named(key.name());
         let newest = || self.engine.is_newest(&at, place, Places::newest_first(&mut [place]));
         self.hot.insert(digest, key, head, body, place, newest);

@@ -120,7 +120,7 @@ impl FillSink {
         self.store.hot.remove(&fill.digest);
         // What waits for its group is in memory anyway.
         if let Some(place) = place.filter(|_| !large) {
-            self.store.keep_hot(&fill.key, &fill.digest, head, &fill.lock().tail, place);
+            self.store.keep_hot(&fill.key, &fill.digest, head, (&fill.lock().tail[..]).into(), place);
         }
         Ok(head.len() as u64 + arrived)
     }

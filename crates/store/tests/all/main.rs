@@ -30,6 +30,7 @@ mod found_waiting;
 mod generational;
 mod geometry;
 mod hash_bits;
+mod hot_long;
 mod io_engines;
 mod mapped;
 mod one_of_two_disks;
