@@ -49,7 +49,7 @@ pub static VALUE: Setting = Setting {
     name: "value",
     takes: Takes::OneOf(&["objects", "bytes", "balanced"]),
     value_name: "WHAT",
-    help: "What to find as much of as possible: objects, so that most requests are hits, bytes, so that the link carries least, or balanced, between the two \
+    help: "What to find as much of as possible: objects, where each hit counts the same, bytes, where it counts its bytes, or balanced, between the two \
            (default objects)",
     lasts: false,
     made_with: "",
