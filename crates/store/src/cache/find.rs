@@ -12,7 +12,7 @@ use crate::hot::Listed;
 use crate::layout::table::Table;
 use crate::store::{Body, BodySource, Cursor, Hint, Hit, ScanEntry, ScanPage, Source, State};
 use crate::terms::{DISK_SHIFT, Digest, Key, ReadError, StoreError};
-use crate::wait::promise;
+use crate::wait::{Turn, promise};
 use crate::write::add;
 
 /// Listings go on here when the engine has listed all it has: the top byte says which of the disks it is, and there are not
@@ -116,8 +116,9 @@ impl Inner {
         fetched.filter(|found| found.name == key.name())
     }
 
-    /// Read a record when it is its turn on that disk. The turn is given back when the disk has answered: whoever asked
-    /// may sleep, and one that was given up still keeps the disk busy.
+    /// Read a record when it is its turn on that disk. The turn is given back when who asked has come for the answer: many that
+    /// nobody has come for would take memory without bound, and they did where hundreds of clients came at once. Whoever sleeps
+    /// keeps it no longer than two ticks; one that was given up still keeps the disk busy.
     async fn in_turn(&self, disk: usize, newest: Option<Place>, read: impl FnOnce(FetchDone)) -> Option<Found> {
         match self.fetched_in_turn(disk, newest, read).await? {
             Fetched::Record(found) => Some(found),
@@ -134,11 +135,8 @@ impl Inner {
         let in_memory = || newest.is_some_and(|place| self.engine.is_in_memory(place));
         let turn = turn(&self.turns_of(disk), in_memory).await;
         let (done, answer) = promise();
-        read(Box::new(move |fetched| {
-            drop(turn);
-            done.keep(fetched);
-        }));
-        answer.await
+        read(Box::new(move |fetched| done.keep((fetched, turn.map(Turn::until_taken)))));
+        answer.await.map(|(fetched, _)| fetched)
     }
 
     pub(super) async fn scan(self: Arc<Self>, from: Cursor, most: usize) -> Result<ScanPage, StoreError> {

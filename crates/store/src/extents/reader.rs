@@ -123,13 +123,10 @@ impl Disk {
 
     async fn read_one(&self, part: &Part, turn: Option<Turn>) -> Result<Bytes, ReadError> {
         let (done, answer) = promise();
-        // Given back when the disk has answered: a reader may sleep, and one that was given up still keeps the disk busy.
-        let finish = move |fetched| {
-            drop(turn);
-            done.keep(fetched);
-        };
+        // One that was given up still keeps the disk busy.
+        let finish = move |fetched| done.keep((fetched, turn.map(Turn::until_taken)));
         self.engine.fetch_at(&self.id, part.place, part.body_bytes, Box::new(finish));
-        body_of(part, answer.await)
+        body_of(part, answer.await.map(|(fetched, _)| fetched))
     }
 
     async fn read_several(
@@ -140,12 +137,12 @@ impl Disk {
     ) -> Result<Vec<Bytes>, ReadError> {
         let (done, answer) = promise();
         let finish = move |fetched| {
-            drop((turn, turns));
-            done.keep(fetched);
+            let turns: Vec<_> = turn.into_iter().chain(turns).map(Turn::until_taken).collect();
+            done.keep((fetched, turns));
         };
         let parts = parts.get(..together.parts).unwrap_or_default();
         self.engine.fetch_together(&self.id, parts, Box::new(finish));
-        let all = answer.await.ok_or(ReadError::Device)?;
+        let (all, _) = answer.await.ok_or(ReadError::Device)?;
         let bodies = parts.iter().zip(all).map(|(part, fetched)| body_of(part, Some(fetched)));
         let mut read = Vec::with_capacity(parts.len());
         for body in bodies {

@@ -2,6 +2,9 @@
 //!
 //! A turn that comes free is kept for whoever is first in the queue, who is woken. Some of those never come: their
 //! future sleeps in a list that nobody polls. [`Turns::tick`] passes them by, so that nobody waits behind them.
+//!
+//! A turn may last until its owner has come for what it asked for ([`Turn::until_taken`]): answers that nobody has come for
+//! yet take memory. That ends with the second tick at the latest, since such an owner may sleep too.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -20,6 +23,9 @@ struct TurnsState {
     next_ticket: u64,
     /// In the order of their tickets.
     waiting: VecDeque<Waiter>,
+    next_answer: u64,
+    /// Turns whose owners have an answer to come for: the number of each, and the ticks that began since. In their order.
+    answered: VecDeque<(u64, u8)>,
 }
 
 struct Waiter {
@@ -33,7 +39,11 @@ struct Waiter {
 const ASLEEP: u8 = 3;
 
 /// A turn; given back when dropped.
-pub struct Turn(Turns);
+pub struct Turn {
+    turns: Turns,
+    /// Its number among those that have an answer to come for.
+    answer: Option<u64>,
+}
 
 /// Waits for a turn.
 pub struct Entering {
@@ -44,7 +54,13 @@ pub struct Entering {
 impl Turns {
     /// So many turns.
     pub fn new(turns: usize) -> Self {
-        Turns(Arc::new(Mutex::new(TurnsState { free: turns, next_ticket: 0, waiting: VecDeque::new() })))
+        Turns(Arc::new(Mutex::new(TurnsState {
+            free: turns,
+            next_ticket: 0,
+            waiting: VecDeque::new(),
+            next_answer: 0,
+            answered: VecDeque::new(),
+        })))
     }
 
     /// A turn at once, unless somebody waits for it.
@@ -52,7 +68,11 @@ impl Turns {
         let mut state = self.0.lock();
         let may = state.waiting.len() < state.free;
         state.free -= usize::from(may);
-        may.then(|| Turn(self.clone()))
+        may.then(|| self.turn())
+    }
+
+    fn turn(&self) -> Turn {
+        Turn { turns: self.clone(), answer: None }
     }
 
     /// So many turns at once, if as many as `keep` are left for others after that, and nobody waits.
@@ -60,7 +80,7 @@ impl Turns {
         let mut state = self.0.lock();
         let may = state.waiting.is_empty() && state.free >= turns.saturating_add(keep);
         state.free -= if may { turns } else { 0 };
-        may.then(|| (0..turns).map(|_| Turn(self.clone())).collect())
+        may.then(|| (0..turns).map(|_| self.turn()).collect())
     }
 
     /// How many wait for a turn.
@@ -89,7 +109,7 @@ impl Future for Entering {
                 state.waiting.remove(ahead);
             }
             self.ticket = None;
-            return Poll::Ready(Turn(turns.clone()));
+            return Poll::Ready(turns.turn());
         }
         let ticket = *self.ticket.get_or_insert_with(|| {
             state.next_ticket += 1;
@@ -129,8 +149,22 @@ impl TurnsState {
 
 impl Turns {
     /// To be called now and then: whoever was woken and has not come for a whole tick loses the turn that was kept for
-    /// it, and its place until it comes; everybody else is woken, since there is no telling how many more sleep.
+    /// it, and its place until it comes; everybody else is woken, since there is no telling how many more sleep. A turn
+    /// whose owner has not come for its answer for a whole tick is given back.
     pub fn tick(&self) {
+        self.pass_by();
+        let mut state = self.0.lock();
+        state.answered.iter_mut().for_each(|(_, ticks)| *ticks += 1);
+        let asleep = state.answered.iter().take_while(|(_, ticks)| *ticks > 1).count();
+        state.answered.drain(..asleep);
+        state.free += asleep;
+        let passing = state.passing();
+        drop(state);
+        passing.into_iter().for_each(Waker::wake);
+    }
+
+    /// Passes by who was woken and has not come.
+    fn pass_by(&self) {
         let mut state = self.0.lock();
         let free = state.free;
         if free == 0 || state.waiting.is_empty() {
@@ -164,9 +198,28 @@ impl Drop for Entering {
     }
 }
 
+impl Turn {
+    /// The turn of one that has its answer, to be dropped when that is taken. It is given back then, or by the second
+    /// [`Turns::tick`] from now.
+    pub fn until_taken(mut self) -> Turn {
+        let mut state = self.turns.0.lock();
+        let number = state.next_answer;
+        state.next_answer += 1;
+        state.answered.push_back((number, 0));
+        drop(state);
+        self.answer = Some(number);
+        self
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut state = self.0.0.lock();
+        let mut state = self.turns.0.lock();
+        if let Some(number) = self.answer {
+            // Given back already?
+            let Ok(at) = state.answered.binary_search_by_key(&number, |(number, _)| *number) else { return };
+            state.answered.remove(at);
+        }
         state.free += 1;
         let passing = state.passing();
         drop(state);
@@ -204,6 +257,27 @@ mod tests {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(turns.0.lock().free, 3);
+    }
+
+    #[test]
+    fn a_turn_lasts_until_its_answer_is_taken_or_its_owner_has_slept() {
+        let turns = Turns::new(2);
+        let [first, second] = [(); 2].map(|()| turns.try_enter().unwrap().until_taken());
+        assert!(turns.try_enter().is_none());
+        turns.tick();
+        drop(second);
+        let third = turns.try_enter().unwrap().until_taken();
+        assert!(turns.try_enter().is_none(), "the first is still out");
+        let mut waits = Box::pin(turns.enter());
+        assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        // The second tick for the first, and the first for the third.
+        turns.tick();
+        let fourth = block_on(waits);
+        drop(first);
+        assert!(turns.try_enter().is_none(), "it was given back once");
+        drop((third, fourth));
+        let state = turns.0.lock();
+        assert_eq!((state.free, state.answered.len()), (2, 0));
     }
 
     #[test]

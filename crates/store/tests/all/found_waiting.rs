@@ -2,12 +2,14 @@
 //! moment. Each test tells how.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_store::device::wrap::{Fault, Faulty};
+use tinaja_store::limits::reads;
 use tinaja_store::*;
 
 use crate::support::*;
@@ -55,6 +57,49 @@ fn held_back() -> (Cache, Arc<Faulty>, Arc<AtomicBool>) {
     block_on(store.flush()).unwrap();
     stalls.store(true, SeqCst);
     (store, disk, stalls)
+}
+
+/// Hundreds of clients came at once, and the disk read for each of them: a turn ended with the disk's answer, and the answers,
+/// up to 256 KiB each, lay in memory until the clients' tasks ran. In a control group of 64 MiB the kernel ended the server.
+#[test]
+fn answers_that_nobody_has_come_for_yet_are_bounded() {
+    let (hand, asked, holds) = (ManualClock::new(), Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let (count, hold) = (asked.clone(), holds.clone());
+    let disk = disk_by(hand.clock(), &blank(), move |_, request| {
+        let held = is_read(request) && hold.load(SeqCst);
+        count.fetch_add(usize::from(held), SeqCst);
+        held.then_some(Fault::Stalled)
+    });
+    let store = open(disk.clone()).unwrap();
+    (0..500).for_each(|n| drop(put(&store, n, 1, 2000)));
+    block_on(store.flush()).unwrap();
+    holds.store(true, SeqCst);
+    let turns = reads();
+    let mut lookups: Vec<_> = (0..500).map(|n| store.find(&key(n))).collect();
+    assert!(lookups.iter_mut().all(|lookup| poll(lookup).is_pending()));
+    // The disk answers, and nobody comes.
+    disk.release();
+    assert!(lookups[turns..].iter_mut().all(|lookup| poll(lookup).is_pending()));
+    // Some look at two places, since two objects may have the same bits in the index.
+    let begun = asked.load(SeqCst);
+    assert!((turns..turns + turns / 8).contains(&begun), "{begun} reads in {turns} turns");
+    // Whoever comes for an answer lets another pass.
+    assert!(lookups[..10].iter_mut().all(|lookup| matches!(poll(lookup), Poll::Ready(Some(_)))));
+    assert!(lookups[turns..].iter_mut().all(|lookup| poll(lookup).is_pending()));
+    let more = asked.load(SeqCst) - begun;
+    assert!((10..15).contains(&more), "{more} reads more in ten turns");
+    holds.store(false, SeqCst);
+    disk.release();
+    // Those who never come hold nobody up.
+    let others = std::cell::RefCell::new(lookups.split_off(turns));
+    wait_until("the others to be found", || {
+        hand.advance(Duration::from_millis(50));
+        others.borrow_mut().retain_mut(|lookup| match poll(lookup) {
+            Poll::Ready(hit) => hit.is_none(),
+            Poll::Pending => true,
+        });
+        others.borrow().is_empty()
+    });
 }
 
 /// A store whose every turn to read is taken, by reads that the disk holds back, and what lets the disk go on.
