@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 /// What a connection takes by itself: a socket, and its task, which is 2.5 KB while it waits for a request.
 pub(crate) const CONNECTION_BYTES: usize = 8 * 1024;
-/// What a request takes besides that is no plain hit.
+/// What a request takes besides that is no plain hit, or waits for the disk.
 pub(crate) const REQUEST_BYTES: usize = 24 * 1024;
 /// What a TLS session takes besides: a read buffer of 16 KiB, and some 20 KB.
 pub(crate) const TLS_BYTES: usize = 36 * 1024;
@@ -70,6 +70,8 @@ pub(crate) struct Held {
     let_go: AtomicU64,
     tunnels_let_go: AtomicU64,
     refused: AtomicU64,
+    /// What those hold who wait for the disk.
+    for_disk: AtomicUsize,
     inside: Mutex<Inside>,
 }
 
@@ -109,6 +111,7 @@ impl Held {
             let_go: AtomicU64::new(0),
             tunnels_let_go: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            for_disk: AtomicUsize::new(0),
             inside: Mutex::default(),
         })
     }
@@ -201,6 +204,23 @@ impl Held {
         let (number, goes) = self.wait(bytes())?;
         let _waiting = Waiting { held: self, number, kept: None };
         unless(future, goes).await
+    }
+
+    /// Waits for `future`, which waits for the disk, and meanwhile keeps so many bytes, for which others are let go. What is ready at
+    /// once keeps nothing. `None` where it would have to be waited for and there is no room: those who do so together may have half of
+    /// the budget, so that a disk that is slow leaves some to those who need none.
+    pub async fn keep_while<T>(self: &Arc<Self>, bytes: usize, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        if let Some(ready) = at_once(future.as_mut()).await {
+            return Some(ready);
+        }
+        let _of_disk = OfDisk::new(&self.for_disk, bytes);
+        if self.for_disk.load(Relaxed) > self.most / 2 {
+            self.refused.fetch_add(1, Relaxed);
+            return None;
+        }
+        let _kept = self.keep(bytes)?;
+        Some(future.await)
     }
 
     fn add(&self, inside: &mut Inside, bytes: usize) {
@@ -412,6 +432,22 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+/// Bytes of one who waits for the disk, until this is dropped.
+struct OfDisk<'a>(&'a AtomicUsize, usize);
+
+impl OfDisk<'_> {
+    fn new(all: &AtomicUsize, bytes: usize) -> OfDisk<'_> {
+        all.fetch_add(bytes, Relaxed);
+        OfDisk(all, bytes)
+    }
+}
+
+impl Drop for OfDisk<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Relaxed);
     }
 }
 

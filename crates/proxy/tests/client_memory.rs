@@ -13,11 +13,13 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use frames::*;
-use support::{Origin, Proxy, eventually, reply};
+use support::{Altered, Origin, Proxy, eventually, reply};
+use tinaja_store::Store;
+use tokio::sync::watch;
 
 /// Bytes that are allocated and were not freed, and the most that there were.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
@@ -54,6 +56,8 @@ struct Stage {
     origin: Origin,
     proxy: Proxy,
     before: usize,
+    /// Whether the disk answers those who look for the large object.
+    answers: watch::Sender<bool>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -66,7 +70,18 @@ impl Stage {
             reply(stream, request, 200, "Cache-Control: max-age=600\r\nETag: \"1\"\r\n", &body)
         });
         let route = format!("http://{}", origin.address).parse().unwrap();
-        let proxy = Proxy::with(|config| {
+        let (answers, answering) = watch::channel(true);
+        let store = Altered::finding(move |disk, key| {
+            let (found, mut answering) = (disk.find(key), answering.clone());
+            Box::pin(async move {
+                let hit = found.await?;
+                if hit.body.len() == Some(LARGE as u64) {
+                    answering.wait_for(|answers| *answers).await.ok()?;
+                }
+                Some(hit)
+            })
+        });
+        let proxy = Proxy::over(Arc::new(store), |config| {
             config.listeners[0].mode = tinaja_proxy::Mode::Reverse(tinaja_proxy::Routes::to(route));
             config.limits.client_memory = BUDGET;
         });
@@ -76,7 +91,7 @@ impl Stage {
         eventually("both are hits", || proxy.get(&small).is_hit() && proxy.request("HEAD", &large, "").is_hit());
         let before = settled();
         MOST.store(before, Relaxed);
-        Stage { origin, proxy, before, _alone: alone }
+        Stage { origin, proxy, before, answers, _alone: alone }
     }
 
     /// A request, whose client may find its connection closed.
@@ -191,6 +206,43 @@ fn connections_that_are_idle() {
     let closed = idle.into_iter().filter_map(|stream| is_closed(stream).then_some(())).count();
     println!("{closed} of them were closed");
     assert!((900..1200).contains(&closed), "{closed} were closed");
+}
+
+/// A disk that stalls, or one that is slower than clients come. 1,850 of them at once took 28 KB each, which nothing counted until their
+/// answers began: with 64 MiB the kernel ended the proxy.
+#[test]
+fn hits_that_wait_for_the_disk() {
+    let stage = Stage::set();
+    stage.answers.send(false).unwrap();
+    let (mut waiting, mut refused) = (Vec::new(), 0);
+    for number in 0..500 {
+        let mut stream = stage.asks("/large");
+        stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        match start_of_answer(&mut stream) {
+            Some(start) => refused += u32::from(start == *b"HTTP/1.1 503"),
+            None => waiting.push(stream),
+        }
+        if number % 50 == 0 {
+            stage.serves();
+        }
+    }
+    stage.serves();
+    stage.is_bounded("500 hits that wait for the disk", 500 * 28_000);
+    stage.answers.send(true).unwrap();
+    let found = waiting.iter_mut().filter_map(|stream| {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        start_of_answer(stream).filter(|start| start == b"HTTP/1.1 200")
+    });
+    let found = found.count();
+    println!("{found} hits of {} that waited, {refused} refused", waiting.len());
+    assert!(found > 50 && found == waiting.len() && refused as usize == 500 - found);
+    stage.serves();
+}
+
+/// The beginning of the first line, if it comes.
+fn start_of_answer(stream: &mut TcpStream) -> Option<[u8; 12]> {
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).ok().map(|()| start)
 }
 
 /// Whether a connection ends behind its answer.

@@ -305,9 +305,11 @@ impl Front {
                     self.log_hit(&request, &answer);
                     return answer.keep.then_some(gate);
                 }
-                Lean::Passed(looked) => looked,
+                Lean::Passed(looked) => Some(looked),
+                Lean::NoRoom => None,
             };
-        let Some(_kept) = self.shared.held.keep(REQUEST_BYTES) else {
+        let kept = looked.and_then(|looked| Some((looked, self.shared.held.keep(REQUEST_BYTES)?)));
+        let Some((looked, _kept)) = kept else {
             self.refuse(gate, caller, began, Some((&judged, &id)), &Failure::TooManyConnections).await;
             return None;
         };

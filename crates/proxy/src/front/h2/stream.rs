@@ -108,7 +108,12 @@ impl Front {
                 let plain = MaybePlain { shared, exchange, via, request: &request, keep: true };
                 let looked = match plain.answer(To::H2(&mut client)).await {
                     Lean::Answered(answer) => return self.log_hit(&request, &answer),
-                    Lean::Passed(looked) => looked,
+                    Lean::Passed(looked) => Some(looked),
+                    Lean::NoRoom => None,
+                };
+                let Some(looked) = looked else {
+                    let (judged, failure) = (Some((&judged, &id)), Failure::TooManyConnections);
+                    return Box::pin(self.refuse_stream(client, &caller, began, judged, &failure)).await;
                 };
                 let mut client = Client::new(Connection::H2(Box::new(client)));
                 // What a request needs is boxed, as for HTTP/1.

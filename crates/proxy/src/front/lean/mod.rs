@@ -31,6 +31,7 @@ use tinaja_store::State;
 use crate::client::{Gate, H2};
 use crate::exchange::{BegunForm, Exchange, Request, Reuse, is_left_over, judge};
 use crate::failure::Failure;
+use crate::held::REQUEST_BYTES;
 use crate::metrics::Source;
 use crate::shared::Shared;
 use crate::stored::{Forms, Found, Kind, Looked, find};
@@ -45,6 +46,8 @@ pub(super) enum Lean {
     Answered(Answered),
     /// Somebody else has to answer; what was found on the way, if it was looked for, is theirs.
     Passed(Option<Looked>),
+    /// It would have to wait for the disk, and there is no room for what it would take meanwhile.
+    NoRoom,
 }
 
 /// Who gets the answer.
@@ -95,18 +98,22 @@ impl MaybePlain<'_> {
         let Some(turn) = self.exchange.switch.turn().filter(|_| self.is_plain()) else {
             return Lean::Passed(None);
         };
-        let request = self.request;
-        let looked =
-            match find(&self.exchange.store, &self.shared.bans, &request.ticket.name, &request.head.headers).await {
-                Looked::Found(found) if found.head.kind == Kind::Whole => *found,
-                looked => return Lean::Passed(Some(looked).filter(|_| self.exchange.switch.is_still(turn))),
-            };
-        match self.will_do(looked).await {
-            Ok(plain) => match self.send(to, plain).await {
+        let (request, held) = (self.request, &self.shared.held);
+        // A stream of HTTP/2 is counted in full from its beginning.
+        let waiting_bytes = if matches!(to, To::H1(_)) { REQUEST_BYTES } else { 0 };
+        let find = find(&self.exchange.store, &self.shared.bans, &request.ticket.name, &request.head.headers);
+        let looked = match held.keep_while(waiting_bytes, find).await {
+            Some(Looked::Found(found)) if found.head.kind == Kind::Whole => *found,
+            Some(looked) => return Lean::Passed(Some(looked).filter(|_| self.exchange.switch.is_still(turn))),
+            None => return Lean::NoRoom,
+        };
+        match held.keep_while(waiting_bytes, self.will_do(looked)).await {
+            Some(Ok(plain)) => match self.send(to, plain).await {
                 Some(answered) => Lean::Answered(answered),
                 None => Lean::Passed(Some(Looked::Nothing)),
             },
-            Err(looked) => Lean::Passed(Some(looked)),
+            Some(Err(looked)) => Lean::Passed(Some(looked)),
+            None => Lean::NoRoom,
         }
     }
 
