@@ -214,11 +214,10 @@ impl Held {
         if let Some(ready) = at_once(future.as_mut()).await {
             return Some(ready);
         }
-        let _of_disk = OfDisk::new(&self.for_disk, bytes);
-        if self.for_disk.load(Relaxed) > self.most / 2 {
+        let Some(_for_disk) = ForDisk::take(&self.for_disk, bytes, self.most / 2) else {
             self.refused.fetch_add(1, Relaxed);
             return None;
-        }
+        };
         let _kept = self.keep(bytes)?;
         Some(future.await)
     }
@@ -436,16 +435,17 @@ impl Drop for Pending {
 }
 
 /// Bytes of one who waits for the disk, until this is dropped.
-struct OfDisk<'a>(&'a AtomicUsize, usize);
+struct ForDisk<'a>(&'a AtomicUsize, usize);
 
-impl OfDisk<'_> {
-    fn new(all: &AtomicUsize, bytes: usize) -> OfDisk<'_> {
-        all.fetch_add(bytes, Relaxed);
-        OfDisk(all, bytes)
+impl ForDisk<'_> {
+    /// So many bytes, unless all would then be more than `most`.
+    fn take(all: &AtomicUsize, bytes: usize, most: usize) -> Option<ForDisk<'_>> {
+        let more = |before: usize| Some(before + bytes).filter(|all| *all <= most);
+        all.fetch_update(Relaxed, Relaxed, more).ok().map(|_| ForDisk(all, bytes))
     }
 }
 
-impl Drop for OfDisk<'_> {
+impl Drop for ForDisk<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(self.1, Relaxed);
     }

@@ -182,7 +182,7 @@ impl HotObjects {
     }
 
     /// Keep an object if it fits and `current` says, with the shard locked, that it is still the stored version;
-    /// whoever changes the store publishes there first and calls [`HotObjects::remove`] after. What is lent is
+    /// whoever changes the store publishes there first and calls [`HotObjects::remove`] after. A borrowed body is
     /// copied to its exact size, so that no larger buffer stays behind it.
     pub fn insert(
         &self,

@@ -129,7 +129,7 @@ fn what_was_replaced_while_it_was_read_is_not_kept() {
     }
 }
 
-/// Within an eighth of the budget, and what slow readers put together they put together again for nobody else.
+/// They may put together an eighth of the budget at once; the others of them read as before.
 #[test]
 fn many_readers_at_once_hold_a_part_of_the_budget() {
     let cached = Cached::of(engines::SEGMENTED);
