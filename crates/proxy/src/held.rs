@@ -11,6 +11,8 @@
 //! - When the budget is spent, a connection that is idle goes first, since it loses nothing. Then a tunnel goes in which nothing has moved
 //!   for longest: nobody knows what it is for. Then the one goes whose bytes have waited
 //!   longest: a slow client takes its piece within a second, one that is stalled is the oldest before long.
+//! - Who waits for the disk is never let go for others: it would be the disk's fault, not the client's. So they may have half of the budget
+//!   together, and whoever comes when that is spent is refused.
 //! - What has gone counts no more from then on, though its task may need a moment to end.
 //! - Above half of the budget, pieces are small, so that eight times as many slow clients fit.
 //! - A connection counts as idle a second after its last answer, or at once while much of the budget is spent. Those that are busy would
