@@ -17,6 +17,8 @@
 //! - Above half of the budget, pieces are small, so that eight times as many slow clients fit.
 //! - A connection counts as idle a second after its last answer, or at once while much of the budget is spent. Those that are busy would
 //!   be entered and taken out with each request.
+//! - A new connection is idle after a second without a request, and until then one of those who wait amid a message: its request is on its
+//!   way, and it would be the first to go for others.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -81,7 +83,8 @@ pub(crate) struct Held {
 struct Inside {
     bytes: usize,
     next: u64,
-    /// Those who wait, in the order in which they began to: connections without a request, tunnels in which nothing moves, and others.
+    /// Those who wait, in the order in which they began to: connections without a request, tunnels in which nothing moves, and others,
+    /// new connections among them.
     idle: BTreeMap<u64, Waiter>,
     quiet: BTreeMap<u64, Waiter>,
     amid: BTreeMap<u64, Waiter>,
@@ -349,6 +352,11 @@ impl Kept {
     /// The same on a tunnel in which nothing moves. It goes when no connection is idle any more: whoever has it would miss it.
     pub async fn quiet<T>(&mut self, future: impl Future<Output = T>) -> Result<T, LetGo> {
         self.wait(Order::Quiet, future).await
+    }
+
+    /// The same on a connection that is new: it goes when those have gone that have waited longer amid a message.
+    pub async fn amid<T>(&mut self, future: impl Future<Output = T>) -> Result<T, LetGo> {
+        self.wait(Order::Amid, future).await
     }
 
     async fn wait<T>(&mut self, order: Order, future: impl Future<Output = T>) -> Result<T, LetGo> {

@@ -97,7 +97,8 @@ impl Stage {
     /// A request, whose client may find its connection closed.
     fn asks(&self, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.proxy.address).unwrap();
-        let _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.origin.address);
+        // In one piece: half a head counts as idle where much of the budget is spent, and goes first.
+        let _ = stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.origin.address).as_bytes());
         stream
     }
 

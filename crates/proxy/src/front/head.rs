@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::client::Gate;
 use crate::front::h2::PREFACE;
-use crate::held::Kept;
+use crate::held::{Kept, LetGo};
 use crate::shared::Shared;
 
 /// A connection whose last answer is no longer ago is busy, and not idle.
@@ -35,7 +35,7 @@ pub(super) async fn next_request(
     shared: &Shared,
     ending: &mut watch::Receiver<bool>,
 ) -> Arrival {
-    if gate.waiting().is_empty() && !first_byte((gate, kept), shared, ending).await {
+    if gate.waiting().is_empty() && !first_byte((gate, kept), first, shared, ending).await {
         return Arrival::Gone;
     }
     let began = shared.clock.now();
@@ -59,13 +59,23 @@ pub(super) async fn next_request(
 
 /// Whether a byte came before the connection was idle for too long, or is let go because others need what it holds. A proxy that
 /// stops does not wait.
-async fn first_byte((gate, kept): (&mut Gate, &mut Kept), shared: &Shared, ending: &mut watch::Receiver<bool>) -> bool {
-    let busy = if shared.held.is_tight() { Duration::ZERO } else { BUSY.min(shared.limits.idle) };
+async fn first_byte(
+    (gate, kept): (&mut Gate, &mut Kept),
+    first: bool,
+    shared: &Shared,
+    ending: &mut watch::Receiver<bool>,
+) -> bool {
+    let is_tight = shared.held.is_tight();
+    let busy = if is_tight && !first { Duration::ZERO } else { BUSY.min(shared.limits.idle) };
     let clock = &shared.clock;
     let byte = async {
-        match clock.timeout(busy, gate.read_more()).await {
-            Ok(read) => matches!(read, Ok(1..)),
-            Err(_) => {
+        let soon = clock.timeout(busy, gate.read_more());
+        // Its first request is on its way, so it is let go in its order, and not before all others.
+        let soon = if is_tight && first { kept.amid(soon).await } else { Ok(soon.await) };
+        match soon {
+            Err(LetGo) => false,
+            Ok(Ok(read)) => matches!(read, Ok(1..)),
+            Ok(Err(_)) => {
                 let read = kept.idle(clock.timeout(shared.limits.idle - busy, gate.read_more()));
                 matches!(read.await, Ok(Ok(Ok(1..))))
             }
