@@ -62,7 +62,7 @@ impl Inner {
         let (epoch, last, boundary) = (state.epoch, state.number, round.boundary);
         let State { groups, shadows, .. } = state;
         let Some(group) = groups.get_mut(number as usize) else { return };
-        let is_asked = round.ask.has(number);
+        let is_asked = round.has(number);
         // One of which something was not written begins anew as soon as it can.
         let is_behind = group.journal.generation > 0 && group.journal.is_tainted;
         if !(is_asked || is_behind || group.pending.is_less()) {

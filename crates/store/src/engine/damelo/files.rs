@@ -374,6 +374,8 @@ impl FileSystem {
 }
 
 #[cfg(test)]
+mod left_out;
+#[cfg(test)]
 mod power;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,9 @@
 //! What is gone, each round says of every group, asked for or not. An object may have lain in another group before: once a
 //! journal has heard of a newer version, no other journal may bring back an older one, even if the newer one is gone as well.
 //! [`Voids`] says what one group's journal says on behalf of another's that has not heard yet.
+//!
+//! A page for which the disk has no frame while all others of its group are on their way stays out of a round, and its group with it: who asked
+//! waits for the next.
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem;
@@ -23,6 +26,10 @@ use crate::device::{Op, Outcome, Request};
 use crate::engine::SyncDone;
 use crate::terms::Digest;
 
+/// So many rounds leave a group out before it is told that they do. Each waits for what is on its way to that group, so the second one has
+/// frames for it, but for a disk that takes nothing.
+const MOST_LEFT_OUT: u32 = 8;
+
 /// What the next round is to do.
 #[derive(Default)]
 pub struct Ask {
@@ -32,11 +39,15 @@ pub struct Ask {
     /// Whether the cache is closed with it.
     pub(super) closing: bool,
     done: Vec<SyncDone>,
+    /// How many rounds have left a group out that it asks for.
+    left_out: u32,
 }
 
 /// A round on its way.
 pub struct Round {
     pub(super) ask: Ask,
+    /// Groups that have pages for which there was no frame: nothing of them lasts with this round.
+    left_out: BTreeSet<u32>,
     /// Writes begun after this one are left to the next round.
     pub(super) boundary: u64,
     /// Pages on their way to the disk.
@@ -54,8 +65,15 @@ pub struct Round {
 }
 
 impl Ask {
-    pub(super) fn has(&self, group: u32) -> bool {
+    fn has(&self, group: u32) -> bool {
         self.all || self.groups.contains(&group)
+    }
+}
+
+impl Round {
+    /// Whether what was changed in a group lasts once it has ended well.
+    pub(super) fn has(&self, group: u32) -> bool {
+        self.ask.has(group) && !self.left_out.contains(&group)
     }
 }
 
@@ -140,17 +158,19 @@ impl Inner {
         }
         self.write_dirty(state, |group| ask.has(group), out);
         let all = state.residents.iter().flat_map(|residents| &residents.pages);
-        let unwritten =
-            all.clone().any(|(at, resident)| resident.is_dirty && !resident.is_writing && ask.has(at.group));
+        let unwritten = all.clone().filter(|(at, page)| page.is_dirty && !page.is_writing && ask.has(at.group));
+        let left_out: BTreeSet<_> = unwritten.map(|(at, _)| at.group).collect();
         let writing =
             all.filter(|(at, resident)| resident.is_writing && ask.has(at.group)).map(|(at, _)| *at).collect();
         let boundary = state.moment;
         state.moment += 1;
         let failed = if ask.done.is_empty() { None } else { state.failed.take() };
+        let is_hopeless = !left_out.is_empty() && ask.left_out >= MOST_LEFT_OUT;
         let failed =
-            failed.or_else(|| unwritten.then(|| "all frames of a group are on their way to the disk".to_owned()));
+            failed.or_else(|| is_hopeless.then(|| "all frames of a group are on their way to the disk".to_owned()));
         state.round = Some(Round {
             ask,
+            left_out,
             boundary,
             writing,
             blocks: 0,
@@ -306,7 +326,7 @@ impl Inner {
         } else {
             // What was taken off the lists is in the next full checkpoint.
             for number in 0..state.groups.len() as u32 {
-                let is_told = round.ask.has(number) || round.told.iter().any(|(told, _)| *told == number);
+                let is_told = round.has(number) || round.told.iter().any(|(told, _)| *told == number);
                 if let Some(group) = state.group(number).filter(|_| is_told) {
                     group.journal.is_tainted = true;
                 }
@@ -319,12 +339,15 @@ impl Inner {
         if round.ask.all {
             state.flushed = self.now();
         }
-        // What replaced a version in another group is said in the round after.
-        let goes_on = round.ask.closing && failed.is_none() && self.is_anything_new(state, &round.ask);
-        match goes_on {
+        // What replaced a version in another group is said in the round after, and so is what was left out.
+        let is_left = !round.left_out.is_empty();
+        let is_open = round.ask.closing && self.is_anything_new(state, &round.ask);
+        match failed.is_none() && (is_left || is_open) {
             true => {
                 let ask = state.asked.get_or_insert_default();
-                (ask.all, ask.closing) = (true, true);
+                (ask.all, ask.closing) = (ask.all || round.ask.closing, ask.closing || round.ask.closing);
+                ask.groups.extend(round.left_out);
+                ask.left_out = ask.left_out.max(if is_left { round.ask.left_out + 1 } else { 0 });
                 ask.done.extend(round.ask.done);
             }
             false => {
@@ -344,7 +367,7 @@ impl Inner {
     /// Versions that were replaced before the round began: what replaced them lasts now. With a version, all that are older are
     /// replaced, whatever replaced those.
     fn clear_shadows(&self, state: &mut State, round: &Round) {
-        let lasts = |shadow: &Shadow| shadow.moment <= round.boundary && round.ask.has(shadow.by_group);
+        let lasts = |shadow: &Shadow| shadow.moment <= round.boundary && round.has(shadow.by_group);
         let mut newest: HashMap<Digest, Removal> = HashMap::new();
         for shadow in state.shadows.values().flatten().filter(|shadow| lasts(shadow)) {
             let removal = newest.entry(shadow.id).or_insert_with(|| shadow.removal());
