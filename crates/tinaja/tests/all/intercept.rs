@@ -112,7 +112,8 @@ impl Home {
             None => openssl.arg("-noservername"),
         };
         let mut child = openssl.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
+        // It may have been refused, and be gone by then.
+        let _ = child.stdin.take().unwrap().write_all(request.as_bytes());
         String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned()
     }
 
