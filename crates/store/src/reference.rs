@@ -31,6 +31,9 @@ struct Inner {
     next_fill: u64,
     stats: Stats,
     closed: bool,
+    /// The epoch that has begun, and the one that was flushed.
+    begun: u64,
+    saved: u64,
 }
 
 impl Reference {
@@ -142,9 +145,20 @@ impl Store for Reference {
         Box::pin(ready(Ok(swept)))
     }
 
+    fn begin_epoch(&self, after: u64) -> Option<u64> {
+        let mut inner = self.inner.lock();
+        inner.begun = inner.begun.max(after) + 1;
+        Some(inner.begun)
+    }
+
+    fn saved_epoch(&self) -> u64 {
+        self.inner.lock().saved
+    }
+
     fn flush(&self) -> Pending<Result<(), StoreError>> {
-        let closed = self.inner.lock().closed;
-        Box::pin(ready(if closed { Err(StoreError::Closed) } else { Ok(()) }))
+        let mut inner = self.inner.lock();
+        inner.saved = inner.begun;
+        Box::pin(ready(if inner.closed { Err(StoreError::Closed) } else { Ok(()) }))
     }
 
     fn stats(&self) -> Stats {

@@ -52,7 +52,8 @@ pub fn ban_stopped(
         return Err(of_stopped_node());
     }
     let bans = Bans::away(dir.is_dir().then_some(dir), is_node);
-    bans.take(now);
+    // Nothing is judged here; whoever serves from the cache finds out how old its index is.
+    bans.take(now, u64::MAX);
     bans.ban(what.iter().filter_map(|what| what.rule().ok()).collect(), soft, now).map(drop)
 }
 

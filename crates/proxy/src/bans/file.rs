@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use rustix::fs::OFlags;
 
 use super::marks::Ban;
-use super::record::{BEGINNING_BYTES, Beginning, Damage, bytes_of, read};
+use super::record::{Beginning, Damage, Left, bytes_of, read};
 use super::table::Table;
 
 /// The file's name in the cache's directory.
@@ -64,6 +64,8 @@ pub(super) struct Book {
     records: usize,
     /// After a restart no number up to this one is given again.
     set_aside: u64,
+    /// Those that are not in it any more.
+    left: Left,
 }
 
 impl Book {
@@ -72,7 +74,8 @@ impl Book {
     ///
     /// Errors: what the system says.
     pub fn open(dir: &Path, now: u64) -> io::Result<(Table, Book)> {
-        let none = Book { dir: dir.to_owned(), id: 0, file: None, bytes: 0, records: 0, set_aside: 0 };
+        let none =
+            Book { dir: dir.to_owned(), id: 0, file: None, bytes: 0, records: 0, set_aside: 0, left: Left::default() };
         let path = path(dir);
         let file = match options().read(true).write(true).open(&path) {
             Ok(file) => file,
@@ -92,12 +95,13 @@ impl Book {
                     file.sync_all()?;
                 }
                 let mut table = Table::new(beginning.book, beginning.number, now);
+                table.set_left(beginning.left);
                 let records = bans.len();
                 bans.into_iter().for_each(|ban| _ = table.apply(ban));
                 // Written at its end by whoever has the lock of the cache.
                 let file = options().append(true).open(&path)?;
-                let (id, set_aside) = (beginning.book, beginning.number);
-                Ok((table, Book { id, file: Some(file), bytes: whole_bytes, records, set_aside, ..none }))
+                let Beginning { book: id, number: set_aside, left } = beginning;
+                Ok((table, Book { id, file: Some(file), bytes: whole_bytes, records, set_aside, left, ..none }))
             }
             Err(damage) => {
                 let aside = dir.join(DAMAGED);
@@ -194,6 +198,14 @@ impl Book {
         self.write_anew(number, &all)
     }
 
+    /// Writes the file anew with these, which are all but those that have left it.
+    ///
+    /// Errors: what the system says; the file is as it was then, or nothing more is written to it.
+    pub fn leave_out(&mut self, left: Left, number: u64, bans: &[Ban]) -> io::Result<()> {
+        let before = std::mem::replace(&mut self.left, left);
+        self.write_anew(number, bans).inspect_err(|_| self.left = before)
+    }
+
     /// The file is whole at any moment: the old one, or the new one in its place.
     fn write_anew(&mut self, number: u64, bans: &[Ban]) -> io::Result<()> {
         let number = number.max(self.set_aside);
@@ -203,7 +215,7 @@ impl Book {
         let mut is_in_place = false;
         let written = (|| {
             let mut file = options().append(true).create_new(true).mode(0o600).open(&new)?;
-            let mut bytes = Beginning { book: self.id, number }.bytes().to_vec();
+            let mut bytes = Beginning { book: self.id, number, left: self.left }.bytes().to_vec();
             bytes.extend(bans.iter().flat_map(|ban| bytes_of(self.id, ban)));
             file.write_all(&bytes)?;
             // Whoever purges a stopped cache as root leaves the file to whom the cache is.
@@ -238,12 +250,12 @@ fn none_is_well(error: io::Error) -> io::Result<()> {
 
 /// All in a file: its beginning, its bans, and how many bytes that is.
 fn whole(bytes: &[u8]) -> Result<(Beginning, Vec<Ban>, u64), Damage> {
-    let beginning = Beginning::of(bytes)?;
+    let (beginning, beginning_bytes) = Beginning::of(bytes)?;
     if bytes.len() as u64 > MOST_FILE_BYTES {
         return Err(Damage::At(bytes.len()));
     }
-    let (bans, length) = read(beginning.book, bytes.get(BEGINNING_BYTES..).unwrap_or_default())?;
-    Ok((beginning, bans, (BEGINNING_BYTES + length) as u64))
+    let (bans, length) = read(beginning.book, beginning_bytes, bytes.get(beginning_bytes..).unwrap_or_default())?;
+    Ok((beginning, bans, (beginning_bytes + length) as u64))
 }
 
 /// No link is followed, and nothing is waited for that is no file.

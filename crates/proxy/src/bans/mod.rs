@@ -4,7 +4,8 @@
 //! - `selector`: what an operator names; `rule`: the same as it is looked up
 //! - `seen`: what stamps that other nodes of a cluster gave are worth here; `told`: bans as nodes tell them each other
 //! - `removed`: single URLs that were removed while their origin may have been answering
-//! - `arrivals`: what is being stored, and what comes too late for that; `walk`: forgetting bans; `walked`: those that nothing fits any more
+//! - `arrivals`: what is being stored, and what comes too late for that; `walk`: forgetting bans; `walked`: those that nothing fits any more;
+//!   `epochs`: when they leave the file
 //! - `marks`: bans, and the newest one of each rule; `table`: all bans, and whether one fits an object; `checked`: objects that none fits; `file`: where they are written down, as `record`s
 //!
 //! # Decisions
@@ -18,7 +19,9 @@
 //!   and never serves what was taken back.
 //! - What is banned stays where it is until a walk in the background comes past it ([`crate::forgetting`]), and has the store forget it, which writes nothing: a
 //!   removal would have to be written down for each object. A ban that nothing older fits any more is forgotten then, if nothing older can come: no object is compared with it. It
-//!   stays in the file, since what the store forgot may be back when it is opened anew; whoever opens it walks again.
+//!   stays in the file, since what the store forgot may be back when it is opened anew; whoever opens it walks again. It leaves the file once an index is on
+//!   every disk that was saved in an epoch of the store's behind the walk. Where a disk turns out to be opened by an older one all the same, everything
+//!   as old is validated.
 //! - What is banned softly stays, since it may be served stale. So a soft ban is forgotten once all that it fits was validated, replaced or evicted.
 //! - The bans of a node are never forgotten so: other nodes' disks and memory hold objects that are as old, and one that was cut off brings them back.
 //! - Each node of a cluster has a book of its own, and numbers bans as it hears of them: numbers of one order would need a leader, or clocks. So a stamp
@@ -29,6 +32,7 @@
 
 mod arrivals;
 mod checked;
+mod epochs;
 mod file;
 mod marks;
 mod record;
@@ -195,10 +199,11 @@ impl Bans {
         }
     }
 
-    /// Goes by what is written down from now on. The cache is this process's, or is about to be.
+    /// Goes by what is written down from now on. The cache is this process's, or is about to be; it was opened by an index of this epoch
+    /// ([`tinaja_store::Store::saved_epoch`]).
     ///
     /// What cannot be read is said in the log; all that is stored is then stale.
-    pub fn take(&self, now: SystemTime) {
+    pub fn take(&self, now: SystemTime, epoch: u64) {
         let mut writer = self.writer.lock();
         let Some(dir) = &self.dir else {
             *writer = Writer::Nobody(NOWHERE);
@@ -229,6 +234,12 @@ impl Bans {
         };
         *writer = book;
         table.set_of_node(self.is_node);
+        if table.opened_at(epoch) {
+            tracing::warn!(
+                "the index of the cache is older than purges that are written down no more, so what is stored may be what they named: it is \
+                 validated before it is used, as long as anything is left of it"
+            );
+        }
         let mut own = self.table.write();
         *own = table;
         self.show(&own);
@@ -237,7 +248,7 @@ impl Bans {
 
     /// What the table has come to, for those who look at no more than that.
     fn show(&self, table: &Table) {
-        self.is_bare.store(self.is_node && table.count() == 0, Ordering::Release);
+        self.is_bare.store(self.is_node && table.is_empty(), Ordering::Release);
         self.arrivals.set_book(table.now().book());
         // Before anything is stamped with what is not older.
         self.newest.store(table.newest().0, Ordering::Release);
@@ -453,7 +464,7 @@ impl Bans {
             ),
             gauge(
                 "tinaja_written_bans",
-                "Purges that are written down, also those that are forgotten until the next start.",
+                "Purges that are written down, also those that are forgotten and have not left the file.",
                 written as f64,
             ),
             counter(

@@ -21,7 +21,7 @@ impl Node {
 
     fn open(dir: &TempDir) -> Bans {
         let bans = Bans::away(Some(dir.path()), true);
-        bans.take(NOW);
+        bans.take(NOW, 0);
         bans
     }
 
@@ -154,10 +154,10 @@ fn what_a_node_does_not_take() {
     assert!(
         why(&other, &told).contains("changing hands") && why(&other, &one.bans.meeting()).contains("changing hands")
     );
-    other.bans.take(NOW + Duration::from_secs(1));
+    other.bans.take(NOW + Duration::from_secs(1), 0);
     assert_eq!((other.bans.now(), other.judge(at, 1)), (at, "counts"), "nothing of it was done");
     let nowhere = Bans::away(None, true);
-    nowhere.take(NOW);
+    nowhere.take(NOW, 0);
     assert!(nowhere.hear(&told, NOW).unwrap_err().contains("no directory"));
     other.bans.hear(&told, NOW).unwrap();
     assert_eq!(other.judge(at, 1), "stale");

@@ -7,9 +7,15 @@ use super::rule::Rule;
 use super::stamp;
 
 const MAGIC: [u8; 8] = *b"tinabans";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the beginning of a file.
-pub(super) const BEGINNING_BYTES: usize = 32;
+pub(super) const BEGINNING_BYTES: usize = 48;
+/// The version before, from whose files nothing has left.
+const VERSION_1: u32 = 1;
+/// Bytes of its beginning.
+const BEGINNING_BYTES_1: usize = 32;
+/// Bytes of a check.
+const CHECK_BYTES: usize = 8;
 /// Bytes before a record: its length, and what that and the record are checked by.
 const FRAME_BYTES: usize = 16;
 /// Bytes of a record without its text.
@@ -19,34 +25,52 @@ pub(super) const MOST_RECORD_BYTES: usize = FRAME_BYTES + FIXED_BYTES + 16 * 102
 
 const SOFT: u8 = 1;
 
-/// The beginning of a file: whose it is, and the number of the last ban that is not in it any more.
+/// The beginning of a file: whose it is, the number of the last ban when it was written anew, and which have left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Beginning {
     pub book: u32,
     pub number: u64,
+    pub left: Left,
+}
+
+/// Bans that are not in the file any more, because nothing in the store fits them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Left {
+    /// The largest of their numbers; 0 for none.
+    pub number: u64,
+    /// That holds where the store goes by a saved index of this epoch or a later one.
+    pub epoch: u64,
 }
 
 impl Beginning {
     pub fn bytes(self) -> [u8; BEGINNING_BYTES] {
         let mut bytes = [0; BEGINNING_BYTES];
-        let (said, check) = bytes.split_at_mut(24);
-        let parts = [&MAGIC[..], &VERSION.to_le_bytes(), &self.book.to_le_bytes(), &self.number.to_le_bytes()];
+        let (said, check) = bytes.split_at_mut(BEGINNING_BYTES - CHECK_BYTES);
+        let numbers = [self.number, self.left.number, self.left.epoch].map(u64::to_le_bytes).concat();
+        let parts = [&MAGIC[..], &VERSION.to_le_bytes(), &self.book.to_le_bytes(), &numbers];
         said.copy_from_slice(&parts.concat());
         check.copy_from_slice(&check_of(0, said).to_le_bytes());
         bytes
     }
 
-    pub fn of(bytes: &[u8]) -> Result<Beginning, Damage> {
-        let (mut said, mut check) = bytes.get(..BEGINNING_BYTES).ok_or(Damage::Beginning)?.split_at(24);
+    /// The beginning of these bytes, and how many of them it takes.
+    pub fn of(bytes: &[u8]) -> Result<(Beginning, usize), Damage> {
+        let mut version = bytes.get(MAGIC.len()..).filter(|rest| rest.len() >= 4).ok_or(Damage::Beginning)?;
+        let version = version.get_u32_le();
+        let length = if version == VERSION_1 { BEGINNING_BYTES_1 } else { BEGINNING_BYTES };
+        let (mut said, mut check) = bytes.get(..length).ok_or(Damage::Beginning)?.split_at(length - CHECK_BYTES);
         let sound = check.get_u64_le() == check_of(0, said);
         if said.get(..8) != Some(&MAGIC[..]) || !sound {
             return Err(Damage::Beginning);
         }
-        said.advance(8);
-        match said.get_u32_le() {
-            VERSION => Ok(Beginning { book: said.get_u32_le(), number: said.get_u64_le() }),
-            version => Err(Damage::Version(version)),
-        }
+        said.advance(12);
+        let (book, number) = (said.get_u32_le(), said.get_u64_le());
+        let left = match version {
+            VERSION_1 => Left::default(),
+            VERSION => Left { number: said.get_u64_le(), epoch: said.get_u64_le() },
+            version => return Err(Damage::Version(version)),
+        };
+        Ok((Beginning { book, number, left }, length))
     }
 }
 
@@ -90,12 +114,12 @@ pub(super) fn bytes_of(book: u32, ban: &Ban) -> Vec<u8> {
     record
 }
 
-/// The bans in what follows a beginning, and how many bytes of it are whole records. What a write that was cut off left at the end does not
+/// The bans in what follows a beginning of so many bytes, and how many bytes of it are whole records. What a write that was cut off left at the end does not
 /// count.
-pub(super) fn read(book: u32, bytes: &[u8]) -> Result<(Vec<Ban>, usize), Damage> {
+pub(super) fn read(book: u32, beginning_bytes: usize, bytes: &[u8]) -> Result<(Vec<Ban>, usize), Damage> {
     let (mut bans, mut at) = (Vec::new(), 0);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let damage = Damage::At(BEGINNING_BYTES + at);
+        let damage = Damage::At(beginning_bytes + at);
         // A write is whole in memory before it is on the disk, and only the last one can be missing: of that, what is there is its beginning.
         let Some((mut frame, said)) = rest.split_at_checked(FRAME_BYTES) else {
             return Ok((bans, at));

@@ -6,6 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::Verdict;
 use super::marks::{Ban, Found, Marks, Tried};
+use super::record::Left;
 use super::rule::{Rule, Subject};
 use super::seen::Seen;
 use super::stamp::Stamp;
@@ -49,6 +50,32 @@ pub(super) struct Table {
     tried: Vec<Tried>,
     /// Those that nothing fits any more, and which are written down all the same.
     walked: Walked,
+    /// Those that are not even written down.
+    left: Left,
+    trust: Trust,
+}
+
+/// Whether it is as good as if the bans that have left the file were here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Trust {
+    /// The store goes by an index in which nothing is that they fit.
+    #[default]
+    Sound,
+    /// It may have what they fit.
+    Lost,
+    /// It had, and nothing of it is left; when the store is opened anew it may be back.
+    Regained,
+}
+
+/// What becomes of an object that a walk comes past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Goes,
+    /// It may be stale by a soft ban; and it is in doubt where a ban may have fitted it that has left the file.
+    Stays {
+        soft: Option<u64>,
+        in_doubt: bool,
+    },
 }
 
 impl Table {
@@ -66,6 +93,52 @@ impl Table {
 
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// These have left the file.
+    pub fn set_left(&mut self, left: Left) {
+        self.left = left;
+        self.number = self.number.max(left.number);
+    }
+
+    /// The store goes by an index that was saved in this epoch. Whether that is too old for those that have left the file.
+    pub fn opened_at(&mut self, epoch: u64) -> bool {
+        // What comes from other nodes may be as old, whatever the own index says.
+        let is_lost = self.left.number > 0 && (epoch < self.left.epoch || self.of_node);
+        self.trust = if is_lost { Trust::Lost } else { Trust::Sound };
+        self.set_newest();
+        is_lost
+    }
+
+    fn is_lost(&self) -> bool {
+        self.trust == Trust::Lost
+    }
+
+    /// The epoch behind which one is to begin, if one is: then what is written down only can leave the file.
+    pub fn wants_epoch(&self) -> Option<u64> {
+        let wants = (self.walked.count() > 0 || self.trust == Trust::Regained) && self.walked.epoch().is_none();
+        wants.then_some(self.left.epoch)
+    }
+
+    /// One has begun.
+    pub fn epoch_began(&mut self, epoch: u64) {
+        self.walked.epoch_began(epoch);
+    }
+
+    /// What has left the file could not be written down: they wait for another epoch.
+    pub fn epoch_is_over(&mut self) {
+        self.walked.needs_epoch();
+    }
+
+    /// Those that will have left the file when it is written anew, where an index of this epoch is on the disk; `None` if none can leave.
+    pub fn may_leave(&self, saved: u64) -> Option<Left> {
+        let epoch = self.walked.epoch().filter(|epoch| *epoch <= saved && !self.is_lost())?;
+        Some(Left { number: self.left.number.max(self.walked.last()), epoch })
+    }
+
+    /// They have left it.
+    pub fn have_left(&mut self, left: Left) {
+        (self.walked, self.left, self.trust) = (Walked::default(), left, Trust::Sound);
     }
 
     pub fn set_of_node(&mut self, of_node: bool) {
@@ -107,6 +180,11 @@ impl Table {
         stamp.book() == self.book && stamp.number() <= self.number
     }
 
+    /// Whether there is anything to go by.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0 && !self.is_lost()
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.bans.len() + usize::from(self.all.hard > 0) + usize::from(self.all.soft > 0)
@@ -117,18 +195,27 @@ impl Table {
         self.count() + self.walked.count()
     }
 
-    /// The smallest number of a ban that is held.
+    /// The smallest number of what a walk may forget.
     pub fn oldest(&self) -> Option<u64> {
         let of_all = [self.all.hard, self.all.soft].into_iter().filter(|number| *number > 0);
-        of_all.chain(self.bans.keys().next().copied()).min()
+        of_all.chain(self.bans.keys().next().copied()).chain(self.is_lost().then_some(self.left.number)).min()
     }
 
     /// All that is needed to make it anew, in order.
     pub fn all(&self) -> Vec<Ban> {
+        self.held_and(self.walked.bans())
+    }
+
+    /// The same without those that nothing fits any more.
+    pub fn held(&self) -> Vec<Ban> {
+        self.held_and(std::iter::empty())
+    }
+
+    fn held_and(&self, others: impl Iterator<Item = Ban>) -> Vec<Ban> {
         let Marks { hard, soft, soft_at } = self.all;
         let of_all = [(hard, false, 0), (soft, true, soft_at)].into_iter().filter(|(number, ..)| *number > 0);
         let of_all = of_all.map(|(number, soft, at)| Ban { number, rule: Rule::All, soft, at });
-        let mut all: Vec<_> = of_all.chain(self.bans.values().cloned()).chain(self.walked.bans()).collect();
+        let mut all: Vec<_> = of_all.chain(self.bans.values().cloned()).chain(others).collect();
         all.sort_by_key(|ban| ban.number);
         all
     }
@@ -141,6 +228,8 @@ impl Table {
             Verdict::Gone(found.by[0])
         } else if !is_own && !self.of_node && stamp != Stamp::default() {
             // Nobody knows any more which bans there were.
+            Verdict::Unknown(since(self.opened))
+        } else if self.is_lost() && number < self.left.number {
             Verdict::Unknown(since(self.opened))
         } else if found.marks.soft > number {
             Verdict::Stale(since(found.marks.soft_at), found.by[1])
@@ -161,13 +250,28 @@ impl Table {
         (is_own, number, found)
     }
 
-    /// Whether what was asked for at `stamp` is gone; or, if not, the newest soft ban that it is stale by.
-    pub fn goes(&self, stamp: Stamp, tags: &Tags, subject: Option<&Subject<'_>>) -> Result<Option<u64>, ()> {
+    /// What becomes of what was asked for at `stamp`.
+    pub fn fate(&self, stamp: Stamp, tags: &Tags, subject: Option<&Subject<'_>>) -> Fate {
         let (_, number, found) = self.found(stamp, tags, subject);
         if found.marks.hard > number {
-            return Err(());
+            return Fate::Goes;
         }
-        Ok(Some(found.marks.soft).filter(|soft| *soft > number))
+        let soft = Some(found.marks.soft).filter(|soft| *soft > number);
+        Fate::Stays { soft, in_doubt: self.is_lost() && number < self.left.number }
+    }
+
+    /// Nothing is left of what those that have left the file could fit, and nothing can come.
+    pub fn regain(&mut self) {
+        if self.is_lost() {
+            self.trust = Trust::Regained;
+            self.walked.needs_epoch();
+            self.set_newest();
+        }
+    }
+
+    /// The number up to which the bans have left the file, of which the store may have what they fit.
+    pub fn lost(&self) -> Option<u64> {
+        self.is_lost().then_some(self.left.number)
     }
 
     /// Nothing older fits any of the bans up to this number, but for soft ones of these numbers, and nothing older can come: they are held no more, and only
@@ -196,9 +300,13 @@ impl Table {
         for ((_, host), marks) in &self.host_tags {
             self.any_host_tag.entry(host.clone()).or_default().join(marks);
         }
-        let last = self.bans.keys().next_back().copied().unwrap_or(0);
-        self.newest = last.max(self.all.hard).max(self.all.soft);
+        self.set_newest();
         before - self.count()
+    }
+
+    fn set_newest(&mut self) {
+        let last = self.bans.keys().next_back().copied().unwrap_or(0);
+        self.newest = last.max(self.all.hard).max(self.all.soft).max(self.lost().unwrap_or(0));
     }
 
     fn look(&self, subject: &Subject<'_>, number: u64, tags: &Tags, found: &mut Found) {

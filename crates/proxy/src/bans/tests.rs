@@ -13,7 +13,7 @@ fn at(seconds: u64) -> SystemTime {
 
 fn open(dir: &Path) -> Bans {
     let bans = Bans::away(Some(dir), false);
-    bans.take(at(1000));
+    bans.take(at(1000), 0);
     bans
 }
 
@@ -308,7 +308,7 @@ fn what_cannot_be_written_or_read() {
     let ban = |bans: &Bans| bans.ban(vec![Rule::All], false, NOW).unwrap_err().to_string();
     let nowhere = Bans::away(None, false);
     assert!(ban(&nowhere).contains("changing hands"));
-    nowhere.take(NOW);
+    nowhere.take(NOW, 0);
     assert!(ban(&nowhere).contains("whole device"));
     let dir = tempfile::tempdir().unwrap();
     // No link is followed, to be written to or to be read.
@@ -372,14 +372,41 @@ fn the_format_is_what_it_was() {
     let bans = every_kind().into_iter().chain([Rule::All]).zip(7..).map(|(rule, number)| {
         record::bytes_of(0x0012_3456, &Ban { number, rule, soft: number % 2 == 0, at: 1_700_000_000 })
     });
-    let beginning = record::Beginning { book: 0x0012_3456, number: 6 }.bytes().to_vec();
-    let bytes = [beginning, bans.flatten().collect()].concat();
-    let golden = include_bytes!("../../tests/golden/bans-v1.bin");
+    let left = record::Left { number: 5, epoch: 1_700_000_000 };
+    let beginning = record::Beginning { book: 0x0012_3456, number: 6, left };
+    let bytes = [beginning.bytes().to_vec(), bans.flatten().collect()].concat();
+    let golden = include_bytes!("../../tests/golden/bans-v2.bin");
     assert!(bytes == golden[..], "{}", bytes.escape_ascii());
-    let (read, length) = record::read(0x0012_3456, &golden[record::BEGINNING_BYTES..]).unwrap();
-    assert_eq!((read.len(), record::BEGINNING_BYTES + length), (10, golden.len()));
-    let newer = record::Beginning { book: 1, number: 0 }.bytes().map(|byte| byte);
-    assert!(record::Beginning::of(&newer).is_ok() && record::Beginning::of(&newer[..31]).is_err());
+    let whole = record::BEGINNING_BYTES;
+    let (read, length) = record::read(0x0012_3456, whole, &golden[whole..]).unwrap();
+    assert_eq!((read.len(), whole + length), (10, golden.len()));
+    assert_eq!(record::Beginning::of(golden), Ok((beginning, whole)));
+    assert!((0..whole).all(|most| record::Beginning::of(&golden[..most]).is_err()));
+    for bit in 0..whole * 8 {
+        let mut damaged = golden.to_vec();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(record::Beginning::of(&damaged).is_err(), "bit {bit}");
+    }
+}
+
+/// A file from before purges left it. It is read, goes on as it is, and is of the present version once it is written anew.
+#[test]
+fn a_file_of_the_first_version_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, golden) = (dir.path().join("tinaja.bans"), include_bytes!("../../tests/golden/bans-v1.bin"));
+    fs::write(&path, golden).unwrap();
+    let bans = open(dir.path());
+    let count = || bans.table.read().all().len();
+    assert_eq!((bans.now(), count()), (Stamp::new(0x0012_3456, 16), 6), "those that a soft one of everything leaves");
+    bans.ban(vec![tag("red")], false, NOW).unwrap();
+    let written = fs::read(&path).unwrap();
+    assert!(written[..golden.len()] == golden[..] && written.len() > golden.len());
+    let again = open(dir.path());
+    assert_eq!((again.now().number(), again.table.read().all().len()), (17, 7));
+    let damaged: Vec<u8> =
+        golden.iter().enumerate().map(|(at, byte)| if at == 17 { byte ^ 1 } else { *byte }).collect();
+    fs::write(&path, damaged).unwrap();
+    assert_eq!(judge(&open(dir.path()), bans.now(), "a.example/", &[]), "unknown");
 }
 
 #[test]
@@ -498,6 +525,6 @@ fn what_was_compared_with_all_bans_is_not_compared_again() {
     assert_eq!([judged(&["red"]), judged(&["red"])], [(gone, true), (gone, true)]);
     bans.leave();
     std::fs::remove_file(dir.path().join("tinaja.bans")).unwrap();
-    bans.take(at(2000));
+    bans.take(at(2000), 0);
     assert_eq!(judged(&["green"]).0, Verdict::Unknown(at(2000)));
 }

@@ -63,7 +63,7 @@ impl Told {
         match kind {
             MEET => (count == 0 && bytes.is_empty()).then_some((book, Told::Meet)),
             BANS => {
-                let (bans, read) = record::read(book, bytes).ok().filter(|_| (1..=MOST_TOLD).contains(&count))?;
+                let (bans, read) = record::read(book, 0, bytes).ok().filter(|_| (1..=MOST_TOLD).contains(&count))?;
                 // Before any of them is compiled.
                 let is_good = read == bytes.len() && bans.len() == count && !are_too_many_tried(&bans);
                 (is_good && bans.iter().all(|ban| ban.rule.makes_sense())).then_some((book, Told::Bans(bans)))

@@ -1,10 +1,11 @@
 //! Forgetting bans: what a walk through the store asks of them, and what may be stored meanwhile.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::table::Fate;
 use super::{Arriving, Bans, Stamp, Subject, Tags, Writer};
 
 /// A walk through all that is stored, after which bans may be forgotten.
@@ -14,6 +15,8 @@ pub(crate) struct Walk {
     takes: u64,
     /// Soft bans that something fits.
     fitting: Mutex<HashSet<u64>>,
+    /// Whether it came past anything that a ban may have fitted which has left the file.
+    in_doubt: AtomicBool,
 }
 
 impl Walk {
@@ -41,7 +44,7 @@ impl Bans {
             return None;
         }
         let table = self.table.read();
-        (table.count() > 0).then(|| table.newest())
+        (!table.is_empty()).then(|| table.newest())
     }
 
     /// Begins a walk, for as many of the bans as nothing older is being stored. From now on nothing is stored that was asked for before these. `None`
@@ -57,7 +60,8 @@ impl Bans {
         };
         let up_to = self.arrivals.raise(newest.number());
         let takes = self.takes.load(Ordering::Acquire);
-        let walk = || Walk { up_to: Stamp::new(newest.book(), up_to), takes, fitting: Mutex::default() };
+        let up_to_stamp = Stamp::new(newest.book(), up_to);
+        let walk = || Walk { up_to: up_to_stamp, takes, fitting: Mutex::default(), in_doubt: AtomicBool::default() };
         (oldest <= up_to).then(walk)
     }
 
@@ -71,17 +75,18 @@ impl Bans {
         let [stays, goes] = &self.walked_over;
         let newest = Stamp(self.newest.load(Ordering::Acquire));
         let fate = match (newest.0..=self.now().0).contains(&stamp.0) {
-            true => Ok(None),
-            false => self.table.read().goes(stamp, tags, subject().as_ref()),
+            true => Fate::Stays { soft: None, in_doubt: false },
+            false => self.table.read().fate(stamp, tags, subject().as_ref()),
         };
-        if let Ok(Some(soft)) = fate
+        if let Fate::Stays { soft, in_doubt } = fate
             && is_asked_for
         {
-            walk.fitting.lock().insert(soft);
+            walk.fitting.lock().extend(soft);
+            walk.in_doubt.fetch_or(in_doubt, Ordering::Relaxed);
         }
-        let of = if fate.is_err() { goes } else { stays };
+        let of = if fate == Fate::Goes { goes } else { stays };
         of.fetch_add(1, Ordering::Relaxed);
-        fate.is_err()
+        fate == Fate::Goes
     }
 
     /// All that is stored was walked over, and all that was to go is gone, also for those who had looked it up before: the bans that nothing fits any more are
@@ -96,6 +101,10 @@ impl Bans {
         }
         let mut table = self.table.write();
         let gone = table.forget_to(walk.up_to.number(), &walk.fitting.lock());
+        if !walk.in_doubt.load(Ordering::Relaxed) && table.lost().is_some_and(|lost| lost <= walk.up_to.number()) {
+            tracing::info!("nothing is left in the cache that purges may have named which are written down no more");
+            table.regain();
+        }
         self.show(&table);
         self.forgotten.fetch_add(gone as u64, Ordering::Relaxed);
         gone

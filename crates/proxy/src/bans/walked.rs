@@ -1,7 +1,8 @@
 //! Bans that nothing in the store fits any more: no object is compared with them.
 //!
-//! They stay in the file. What the store has forgotten may be back once it is opened anew, from an index that was saved before, or from a log
-//! that is read again; so whoever opens the cache next goes by all of them again, and forgets them after a walk of its own.
+//! They stay in the file for a while. What the store has forgotten may be back once it is opened anew, from an index that was saved before, or
+//! from a log that is read again; so whoever opens the cache next goes by all of them again, and forgets them after a walk of its own. They leave
+//! the file once an index is on the disk that was saved in an epoch behind them: see [`super::epochs`].
 
 use std::collections::HashMap;
 
@@ -16,11 +17,17 @@ pub(super) struct Walked {
     text_bytes: usize,
     /// Of everything: its own, and what took the place of others.
     all: Marks,
+    /// The largest number of all that have come since they last left.
+    last: u64,
+    /// The epoch that began behind all of them; none if one has come since, or none has begun yet.
+    epoch: Option<u64>,
 }
 
 impl Walked {
     /// One more. Where there are too many, one of everything takes the place of all; when the cache is opened anew, more is fetched again.
     pub fn add(&mut self, ban: &Ban) {
+        self.last = self.last.max(ban.number);
+        self.epoch = None;
         if ban.rule == Rule::All {
             return self.all.set(ban);
         }
@@ -52,6 +59,26 @@ impl Walked {
             self.rules.remove(&ban.rule);
             self.text_bytes -= ban.rule.text_bytes();
         }
+    }
+
+    /// An epoch is to begin, whether one had begun or not.
+    pub fn needs_epoch(&mut self) {
+        self.epoch = None;
+    }
+
+    /// An epoch has begun behind all of them.
+    pub fn epoch_began(&mut self, epoch: u64) {
+        self.epoch = Some(epoch);
+    }
+
+    /// The epoch that has begun behind all of them.
+    pub fn epoch(&self) -> Option<u64> {
+        self.epoch
+    }
+
+    /// The largest number that any of them has had; 0 where there was none.
+    pub fn last(&self) -> u64 {
+        self.last
     }
 
     /// How many there are.

@@ -103,6 +103,14 @@ impl Store for Gated {
         self.store.sweep(from, most, judge)
     }
 
+    fn begin_epoch(&self, after: u64) -> Option<u64> {
+        self.store.begin_epoch(after)
+    }
+
+    fn saved_epoch(&self) -> u64 {
+        self.store.saved_epoch()
+    }
+
     fn flush(&self) -> Pending<Result<(), StoreError>> {
         self.store.flush()
     }

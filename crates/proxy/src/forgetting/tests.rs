@@ -24,7 +24,7 @@ struct House {
 
 fn taken(dir: &Path, is_node: bool) -> Arc<Bans> {
     let bans = Bans::away(Some(dir), is_node);
-    bans.take(UNIX_EPOCH);
+    bans.take(UNIX_EPOCH, 0);
     Arc::new(bans)
 }
 
@@ -143,6 +143,31 @@ async fn a_hard_purge_is_forgotten_once_nothing_is_left_of_it() {
     assert_eq!((house.held(), house.written()), (1.0, 2.0));
 }
 
+/// Once the store's index is on the disk that has nothing of it, a purge leaves the file too; and where a store is opened by an older one, what is
+/// as old is validated.
+#[tokio::test(start_paused = true)]
+async fn a_purge_leaves_the_file_once_the_store_has_saved_that_nothing_is_left() {
+    let (house, clock) = (house(), Clock::system());
+    let before = house.bans.now();
+    assert!(house.put("/red", before, "red").await && house.put("/blue", before, "blue").await);
+    house.ban(tag("red"), false);
+    shorten(&house.bans, &house.store, &clock).await;
+    assert!(house.store.saved_epoch() == 0 && house.forget().await.is_some());
+    shorten(&house.bans, &house.store, &clock).await;
+    assert_eq!((house.written(), house.store.saved_epoch()), (1.0, 0), "an epoch has begun");
+    house.store.flush().await.unwrap();
+    shorten(&house.bans, &house.store, &clock).await;
+    assert_eq!((house.written(), gauge_of(&house.bans, "tinaja_written_bans")), (0.0, 0.0));
+    let next = |epoch| {
+        let bans = Bans::away(Some(house.dir.path()), false);
+        bans.take(UNIX_EPOCH, epoch);
+        let blue = StoredHead::decode(&head_of(Kind::Whole, "/blue", before, "blue")).unwrap();
+        verdict(&bans, &name("/blue"), &name("/blue").place(), &blue)
+    };
+    assert_eq!(next(house.store.saved_epoch()), Verdict::Counts);
+    assert!(matches!(next(0), Verdict::Unknown(_)));
+}
+
 /// A 304 that was asked for before a soft purge made the object fresh after it, once the purge was forgotten.
 #[tokio::test(start_paused = true)]
 async fn a_304_from_before_a_soft_purge_does_not_outlive_it() {
@@ -219,7 +244,7 @@ async fn only_what_was_there_when_the_walk_began_is_forgotten() {
     let walk = house.bans.begin_walk().unwrap();
     house.bans.leave();
     assert!(house.bans.begin_walk().is_none());
-    house.bans.take(UNIX_EPOCH);
+    house.bans.take(UNIX_EPOCH, 0);
     assert_eq!((house.bans.end_walk(&walk), house.held()), (0, 2.0), "both were written down");
     assert!(!house.bans.takes(before), "and what comes late does so still");
     // Of a node's bans none is forgotten: other nodes have what is as old.

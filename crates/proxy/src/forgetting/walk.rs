@@ -80,11 +80,22 @@ pub(crate) async fn keep_forgetting(bans: Arc<Bans>, store: Storage, clock: Cloc
     let mut due = Due::default();
     loop {
         clock.timer(LOOK).await;
+        shorten(&bans, &store, &clock).await;
         let newest = bans.to_be_walked();
         let began = clock.now();
         let Some(newest) = newest.filter(|_| due.is_now(newest, began)) else { continue };
         let up_to = forget(&bans, &store, &clock).await;
         due.ended(newest, (began, clock.now()), up_to.is_some_and(|up_to| has_gone_by(up_to, newest)));
+    }
+}
+
+/// Has the purges leave the file that name nothing any more, as far as the disks say so.
+async fn shorten(bans: &Arc<Bans>, store: &Storage, clock: &Clock) {
+    bans.begin_epoch(|after| store.begin_epoch(after));
+    let saved = store.saved_epoch();
+    if bans.may_leave(saved) {
+        let bans = bans.clone();
+        let _ = clock.block(move || bans.leave_out(saved)).await;
     }
 }
 

@@ -113,7 +113,7 @@ impl Proxy {
         shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.taken_back.inc());
         match cache {
             Some(cache) => {
-                shared.bans.take(shared.clock.wall());
+                shared.bans.take(shared.clock.wall(), cache.saved_epoch());
                 self.switch.take_in(cache);
             }
             None => self.take_back(open).await,
@@ -160,7 +160,7 @@ impl Proxy {
         match open_unlocked(open, &self.exchange.shared.clock).await {
             Ok(storage) => {
                 let shared = &self.exchange.shared;
-                shared.bans.take(shared.clock.wall());
+                shared.bans.take(shared.clock.wall(), storage.saved_epoch());
                 self.switch.take_in(storage);
             }
             Err(error) => tracing::error!(%error, "serving without a cache until the next start"),

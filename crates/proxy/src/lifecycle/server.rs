@@ -124,6 +124,11 @@ impl Proxy {
         let counted = config.metrics.map(|_| Metrics::new()).transpose().map_err(io::Error::other)?;
         // Before that, too: whoever finds the proxy listening finds this as well.
         let control = config.control.as_deref().and_then(|dir| control(dir, given.control.take()));
+        let known = given.metrics.take().filter(|(told, _)| Some(*told) == config.metrics);
+        let metrics = match (config.metrics, known) {
+            (Some(told), None) => Some((told, listen(told)?)),
+            (_, known) => known,
+        };
         let mut place = |told| given.take(told).map_or_else(|| listen(told), Ok);
         let listeners = config.listeners.iter().map(|listener| Ok((listener.address, place(listener.address)?)));
         let listeners: Vec<(SocketAddr, TcpListener)> = listeners.collect::<Result<_, ServeError>>()?;
@@ -135,11 +140,6 @@ impl Proxy {
         }
         let addresses = listeners.iter().map(|(_, listener)| listener.local_addr());
         let addresses: Vec<_> = addresses.collect::<Result<_, _>>()?;
-        let known = given.metrics.take().filter(|(told, _)| Some(*told) == config.metrics);
-        let metrics = match (config.metrics, known) {
-            (Some(told), None) => Some((told, listen(told)?)),
-            (_, known) => known,
-        };
         let sockets = Sockets {
             listeners,
             metrics,
@@ -149,7 +149,7 @@ impl Proxy {
         let latest = config.control.as_deref().map(|dir| Arc::new(Latest::new(dir, &clock)));
         let bans = Arc::new(Bans::away(config.control.as_deref(), cluster.is_some()));
         if !switch.is_away() {
-            bans.take(clock.wall());
+            bans.take(clock.wall(), switch.saved_epoch());
         }
         let shared = Arc::new(Shared {
             clock: clock.clone(),

@@ -18,7 +18,7 @@ fn node(id: u64) -> OtherNode {
 fn bans() -> (TempDir, Arc<Bans>) {
     let dir = tempfile::tempdir().unwrap();
     let bans = Bans::away(Some(dir.path()), true);
-    bans.take(UNIX_EPOCH);
+    bans.take(UNIX_EPOCH, 0);
     (dir, Arc::new(bans))
 }
 

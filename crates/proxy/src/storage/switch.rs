@@ -159,6 +159,14 @@ impl Store for Switch {
         self.store.read().sweep(from, most, judge)
     }
 
+    fn begin_epoch(&self, after: u64) -> Option<u64> {
+        self.store.read().begin_epoch(after)
+    }
+
+    fn saved_epoch(&self) -> u64 {
+        self.store.read().saved_epoch()
+    }
+
     fn flush(&self) -> Pending<Result<(), StoreError>> {
         self.store.read().flush()
     }

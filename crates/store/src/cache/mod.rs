@@ -16,7 +16,7 @@ mod sweep;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -194,6 +194,18 @@ impl Store for Cache {
 
     fn sweep(&self, from: Cursor, most: usize, judge: Judge) -> Pending<Result<Swept, StoreError>> {
         Box::pin(self.0.clone().sweep(from, most, judge))
+    }
+
+    fn begin_epoch(&self, after: u64) -> Option<u64> {
+        let epochs = self.0.engine.capabilities().epochs?;
+        // The time too, so that one of a disk that was away, and of which nobody here knows, is not taken for a later one.
+        let seconds = self.0.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let number = after.max(epochs.epochs().0).checked_add(1)?.max(seconds);
+        epochs.begin_epoch(number).then_some(number)
+    }
+
+    fn saved_epoch(&self) -> u64 {
+        self.0.engine.capabilities().epochs.map_or(0, |epochs| epochs.epochs().1)
     }
 
     fn flush(&self) -> Pending<Result<(), StoreError>> {

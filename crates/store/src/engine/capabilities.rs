@@ -23,6 +23,8 @@ pub struct Capabilities<'a> {
     pub first_bytes: Option<&'a dyn FirstBytes>,
     /// A long body is one stream, not records among others.
     pub bodies: Option<&'a dyn WholeBodies>,
+    /// Its saved index says what was forgotten before it.
+    pub epochs: Option<&'a dyn SavesEpochs>,
 }
 
 /// Objects on several disks, numbered from 0: each disk is given turns to read of its own.
@@ -82,6 +84,18 @@ pub trait FirstBytes: Sync {
 pub trait WholeBodies: Sync {
     /// Begin a body. It is found by nobody before [`BodyWriter::poll_end`].
     fn begin(&self, at: &Placement<'_>) -> Box<dyn BodyWriter>;
+}
+
+/// Engines whose index is saved, and says which epoch it belongs to.
+pub trait SavesEpochs: Sync {
+    /// Begin an epoch of this number, if that is larger than the last: what [`Engine::forget`] has dropped by its place before is in no index of
+    /// this epoch, nor in what is found by one when the engine is opened anew. False if that cannot be said now, as where something is on the disk
+    /// that nobody finds until then. It is saved an hour later at the most, as long as the disk takes it. No I/O.
+    fn begin_epoch(&self, number: u64) -> bool;
+
+    /// The last epoch that has begun, and the last one that a saved index belongs to. When the engine has just been opened, both are that of the
+    /// index it was opened by: 0 where there was none, or it did not say.
+    fn epochs(&self) -> (u64, u64);
 }
 
 /// A body being written, part by part and in order. Dropped before its end, all of it is forgotten.

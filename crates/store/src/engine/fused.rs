@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 
 use super::{
     BodyWriter, Buffered, Capabilities, Disks, Engine, ExtentsTogether, FetchDone, Fetched, FirstBytes, Hold, Holds,
-    Limits, Part, PartsDone, Place, Placement, Places, Probe, Record, RelatedRuns, SyncDone, Together, WholeBodies,
+    Limits, Part, PartsDone, Place, Placement, Places, Probe, Record, RelatedRuns, SavesEpochs, SyncDone, Together,
+    WholeBodies,
 };
 use crate::fuse::Fuse;
 use crate::terms::{Digest, Stats, WhyNot};
@@ -39,11 +40,13 @@ struct Offers {
     holds: bool,
     first_bytes: bool,
     bodies: bool,
+    epochs: bool,
 }
 
 impl Offers {
     fn of(engine: &dyn Engine) -> Self {
-        let Capabilities { disks, buffered, related, together, holds, first_bytes, bodies } = engine.capabilities();
+        let Capabilities { disks, buffered, related, together, holds, first_bytes, bodies, epochs } =
+            engine.capabilities();
         Offers {
             disks: disks.is_some(),
             buffered: buffered.is_some(),
@@ -52,6 +55,7 @@ impl Offers {
             holds: holds.is_some(),
             first_bytes: first_bytes.is_some(),
             bodies: bodies.is_some(),
+            epochs: epochs.is_some(),
         }
     }
 }
@@ -205,6 +209,7 @@ impl Engine for Fused {
             holds: self.offers.holds.then_some(self),
             first_bytes: self.offers.first_bytes.then_some(self),
             bodies: self.offers.bodies.then_some(self),
+            epochs: self.offers.epochs.then_some(self),
         }
     }
 
@@ -353,6 +358,16 @@ impl FirstBytes for Fused {
     fn first_bytes(&self, id: &Digest, beside_bytes: usize) -> usize {
         let first = |engine: &dyn Engine| Some(engine.capabilities().first_bytes?.first_bytes(id, beside_bytes));
         self.call(first).flatten().unwrap_or(0)
+    }
+}
+
+impl SavesEpochs for Fused {
+    fn begin_epoch(&self, number: u64) -> bool {
+        self.call(|engine| Some(engine.capabilities().epochs?.begin_epoch(number))).flatten().unwrap_or(false)
+    }
+
+    fn epochs(&self) -> (u64, u64) {
+        self.call(|engine| Some(engine.capabilities().epochs?.epochs())).flatten().unwrap_or_default()
     }
 }
 

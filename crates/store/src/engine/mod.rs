@@ -11,6 +11,7 @@ mod answer;
 mod capabilities;
 mod closing;
 pub mod damelo;
+pub(crate) mod epoch;
 pub(crate) mod fused;
 pub mod generational;
 pub mod hashcache;
@@ -29,7 +30,8 @@ use crate::terms::{Digest, Stats, WhyNot};
 pub use crate::terms::{Fetched, Found, Kind, MAX_WAYS, Part, Place, Placement, Places, Record, Reuse, SyncDone};
 
 pub use capabilities::{
-    BodyWriter, Buffered, Capabilities, Disks, ExtentsTogether, FirstBytes, Hold, Holds, RelatedRuns, WholeBodies,
+    BodyWriter, Buffered, Capabilities, Disks, ExtentsTogether, FirstBytes, Hold, Holds, RelatedRuns, SavesEpochs,
+    WholeBodies,
 };
 pub use registry::{EngineRecord, EngineRef, Registry};
 pub use setting::{Setting, Settings, Takes};

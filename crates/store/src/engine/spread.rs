@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use super::{
     BodyWriter, Buffered, Capabilities, Disks, Engine, ExtentsTogether, FetchDone, Fetched, FirstBytes, Hold, Holds,
-    Kind, Limits, Part, PartsDone, Place, Placement, Places, Probe, Record, RelatedRuns, SyncDone, Together,
-    WholeBodies,
+    Kind, Limits, Part, PartsDone, Place, Placement, Places, Probe, Record, RelatedRuns, SavesEpochs, SyncDone,
+    Together, WholeBodies,
 };
 use crate::layout::table::with_places;
 use crate::terms::{DISK_SHIFT, Digest, Stats, WhyNot, inside};
@@ -142,6 +142,7 @@ impl Engine for Spread {
             holds: self.offer(|all| all.holds.is_some()).map(|all| all as _),
             first_bytes: self.offer(|all| all.first_bytes.is_some()).map(|all| all as _),
             bodies: self.offer(|all| all.bodies.is_some()).map(|all| all as _),
+            epochs: self.offer(|all| all.epochs.is_some()).map(|all| all as _),
         }
     }
 
@@ -322,6 +323,23 @@ impl FirstBytes for Spread {
     fn first_bytes(&self, id: &Digest, beside_bytes: usize) -> usize {
         let first = self.engine_of(id).and_then(|(_, disk)| disk.capabilities().first_bytes);
         first.map_or(0, |first| first.first_bytes(id, beside_bytes))
+    }
+}
+
+/// An epoch has begun, and is saved, once it is on every disk. One that is away may come back with an older index.
+impl SavesEpochs for Spread {
+    fn begin_epoch(&self, number: u64) -> bool {
+        let begin =
+            |disk: &Option<Arc<dyn Engine>>| disk.as_ref()?.capabilities().epochs.map(|one| one.begin_epoch(number));
+        // Of each, also where one of them cannot.
+        self.disks.iter().map(begin).fold(true, |all, begun| all & (begun == Some(true)))
+    }
+
+    fn epochs(&self) -> (u64, u64) {
+        let of = |disk: &Option<Arc<dyn Engine>>| Some(disk.as_ref()?.capabilities().epochs?.epochs());
+        let all: Vec<_> = self.disks.iter().map(|disk| of(disk).unwrap_or_default()).collect();
+        let begun = all.iter().map(|(begun, _)| *begun).max();
+        (begun.unwrap_or(0), all.iter().map(|(_, saved)| *saved).min().unwrap_or(0))
     }
 }
 

@@ -358,6 +358,12 @@ impl Frontier {
         mark.is_some_and(|mark| mark.load(Ordering::Acquire) == region.0 + 1)
     }
 
+    /// Whether anything of what was given up is still on the disk: not found, but there once the log is opened anew.
+    pub fn is_any_poisoned(&self) -> bool {
+        let marks = self.poisoned.iter().filter_map(|mark| mark.load(Ordering::Acquire).checked_sub(1));
+        marks.into_iter().any(|region| self.is_reachable(Place(region)))
+    }
+
     /// What segments were passed over on the way to has another place, and is no worse for it.
     fn poison(&self, region: Place) {
         if self.segments.as_ref().is_some_and(|segments| !segments.is_there(region)) {

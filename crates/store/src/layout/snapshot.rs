@@ -4,13 +4,17 @@
 //! area:    page 0 | page 1 | ... | header block (4 KiB)
 //! page:    [32] stamp: u32 magic "TjI1", u32 page, u64 snapshot number, u64 checksum of the content, u64 of the stamp
 //!          content, zeroes up to a multiple of 4 KiB
-//! header:  u32 magic "TjI0", u32 pages, u64 snapshot number, u64 place up to which the log is covered, u64 checksum
+//! header:  u32 magic "TjI0", u32 pages, u64 snapshot number, u64 place up to which the log is covered, u64 checksum,
+//!          u64 epoch, u64 checksum of all before it
 //! ```
 //!
 //! A snapshot may be taken while the index changes (it is *fuzzy*): whoever loads it drops what lies at or past its
 //! place, and replays the log from there. The header is written when all pages are durable, and all records they speak
 //! of. The number is part of
 //! every checksum, so a half-written snapshot over an older one never verifies.
+//!
+//! The epoch has a checksum of its own: where that is wrong the snapshot is sound, and of no epoch. So it is where a release
+//! wrote it that knows of none, and leaves zeroes there.
 
 use std::io;
 
@@ -30,6 +34,9 @@ const STAMP_BYTES: usize = 32;
 const STAMP_CHECKED_BYTES: usize = 24;
 const HEADER_BLOCK_BYTES: u64 = 4096;
 const HEADER_CHECKED_BYTES: usize = 24;
+/// Where the epoch stands, and bytes of what its checksum is of.
+const EPOCH_AT: usize = 32;
+const EPOCH_CHECKED_BYTES: usize = EPOCH_AT + 8;
 
 /// Where the two areas lie. Fixed when the store is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +76,8 @@ pub struct SnapshotHeader {
     pub number: u64,
     /// Everything in the log before this place is covered.
     pub up_to: Place,
+    /// What was forgotten before this epoch began is not in it; 0 for none.
+    pub epoch: u64,
 }
 
 /// The two areas on a device.
@@ -168,6 +177,11 @@ impl Snapshots<'_> {
         bytes.extend_from_slice(&header.number.to_le_bytes());
         bytes.extend_from_slice(&header.up_to.0.to_le_bytes());
         bytes.extend_from_slice(&xxh3_64_with_seed(&bytes, self.stamp.seed).to_le_bytes());
+        debug_assert_eq!(bytes.len(), EPOCH_AT);
+        if header.epoch > 0 {
+            bytes.extend_from_slice(&header.epoch.to_le_bytes());
+            bytes.extend_from_slice(&xxh3_64_with_seed(&bytes, self.stamp.seed).to_le_bytes());
+        }
         bytes
     }
 
@@ -190,7 +204,8 @@ impl Snapshots<'_> {
         let mut fields = checked;
         let magic = take_u32(&mut fields)?;
         let pages = take_u32(&mut fields)?;
-        let header = SnapshotHeader { number: take_u64(&mut fields)?, up_to: Place(take_u64(&mut fields)?) };
+        let (number, up_to) = (take_u64(&mut fields)?, Place(take_u64(&mut fields)?));
+        let header = SnapshotHeader { number, up_to, epoch: self.epoch(block).unwrap_or(0) };
         let right = magic == HEADER_MAGIC
             && u64::from(pages) == self.layout.pages
             && header.number < u64::MAX
@@ -198,5 +213,11 @@ impl Snapshots<'_> {
             && header.number % 2 == area
             && sum == xxh3_64_with_seed(checked, self.stamp.seed);
         right.then_some(header)
+    }
+
+    fn epoch(&self, block: &[u8]) -> Option<u64> {
+        let (checked, mut sum) = block.split_at_checked(EPOCH_CHECKED_BYTES)?;
+        let epoch = take_u64(&mut checked.get(EPOCH_AT..)?)?;
+        (take_u64(&mut sum)? == xxh3_64_with_seed(checked, self.stamp.seed)).then_some(epoch)
     }
 }

@@ -114,6 +114,22 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Swept::default())))
     }
 
+    /// Begin an epoch behind what sweeps have forgotten; its number, which is larger than `after` and than those of all epochs before. Once
+    /// [`Store::saved_epoch`] is as large, none of that is found again when the store is opened anew and tells of this epoch or a later one. That
+    /// takes an hour at the most, as long as every disk takes what is written. No I/O.
+    ///
+    /// By default, with engines that save no index, and while a disk is away or holds something that nobody finds before it is opened anew, `None`:
+    /// then nobody knows.
+    fn begin_epoch(&self, _after: u64) -> Option<u64> {
+        None
+    }
+
+    /// The last epoch that a saved index of each disk belongs to; when the store has just been opened, of the index that it was opened by. 0 by
+    /// default, and where there is none.
+    fn saved_epoch(&self) -> u64 {
+        0
+    }
+
     /// Make everything committed so far survive power loss (rule 10). Errors: [`StoreError::Device`] when something
     /// committed since the last flush was lost; each loss is told once.
     fn flush(&self) -> Pending<Result<(), StoreError>>;

@@ -133,7 +133,7 @@ fn hostile_snapshot() {
     let p = plan(DISK_BYTES as u64);
     let device = sound(&bytes);
     Snapshots { device: &*device, layout: p.snapshots.unwrap(), stamp: p.stamp }
-        .write(SnapshotHeader { number: u64::MAX, up_to: Place(u64::MAX - 5) }, |_| Vec::new(), || Ok(()))
+        .write(SnapshotHeader { number: u64::MAX, up_to: Place(u64::MAX - 5), epoch: 0 }, |_| Vec::new(), || Ok(()))
         .unwrap();
     let store = open(sound(&bytes)).unwrap();
     let _ = put(&store, 1, 1, 100);

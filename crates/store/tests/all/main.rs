@@ -19,6 +19,7 @@ mod disks;
 mod elevator;
 mod engine_files;
 mod engines;
+mod epochs;
 mod external;
 mod external_limits;
 mod faults;

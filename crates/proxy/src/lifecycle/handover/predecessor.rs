@@ -119,7 +119,7 @@ impl Talk {
         }
         let opened = open_unlocked(open, &self.clock).await;
         let cache = opened.map_err(|error| TakeOverError::Cache(Box::new(error)))?;
-        bans.take(self.clock.wall());
+        bans.take(self.clock.wall(), cache.saved_epoch());
         switch.take_in(cache);
         let without = self.clock.since(began);
         // Nobody to be told is nobody who takes anything back.

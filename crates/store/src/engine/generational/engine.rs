@@ -14,13 +14,14 @@ use super::storing::Storing;
 use super::tally::{Appended, Tally};
 use crate::device::Device;
 use crate::engine::answer::{limits, table_bytes};
+use crate::engine::epoch::Epochs;
 use crate::engine::segments::figures::{
     CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, RETURNED_OBJECTS, SNAPSHOT_BYTES,
 };
 use crate::engine::segments::{Indexed, Recalled, cleaner};
 use crate::engine::{
-    Capabilities, Engine, FetchDone, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record, SyncDone,
-    closing, parts,
+    Capabilities, Engine, FetchDone, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record, SavesEpochs,
+    SyncDone, closing, parts,
 };
 use crate::layout::Log;
 use crate::layout::log::LogCounters;
@@ -46,6 +47,7 @@ pub(super) struct Inner {
     /// The policy's time up to which what has left was aged.
     pub(super) aged_at: AtomicU64,
     pub(super) covered: Mutex<Covered>,
+    pub(super) epochs: Epochs,
     /// Held while a segment is cleaned, and while the last snapshot is taken.
     pub(super) cleaning: Mutex<()>,
     /// Failed syncs of which it is known what they may have taken.
@@ -66,7 +68,7 @@ pub(super) struct Inner {
 impl Generational {
     /// Open what is on the device. A device that holds nothing yet opens empty. Errors: the device's, as text.
     pub fn open(device: Arc<dyn Device>, options: &GenerationalOptions) -> Result<Self, String> {
-        let Opened { index, frontier, policy, tally, covered, damaged, is_void, lacks_snapshot } =
+        let Opened { index, frontier, policy, tally, covered, epoch, damaged, is_void, lacks_snapshot } =
             recover::open(&device, options)?;
         let segments = frontier.segments().cloned().ok_or("the log has no segments")?;
         let (layout, stamp) = (options.layout, options.stamp);
@@ -80,6 +82,7 @@ impl Generational {
             tally,
             storing: Storing::default(),
             covered,
+            epochs: Epochs::opened(epoch),
             cleaning: Mutex::new(()),
             syncs_failed: AtomicU64::new(0),
             damaged_at_open: damaged,
@@ -231,6 +234,7 @@ impl Engine for Generational {
             buffered: Some(&self.0.indexed.log),
             together: Some(&self.0.indexed.log),
             holds: Some(self),
+            epochs: (!self.0.options.read_only).then_some(self),
             ..Capabilities::default()
         }
     }
@@ -331,6 +335,21 @@ impl Engine for Generational {
             snapshot::take(&inner, true);
         };
         closing::close(device, None, begin, save, done);
+    }
+}
+
+impl SavesEpochs for Generational {
+    fn begin_epoch(&self, number: u64) -> bool {
+        // Nobody finds what a segment holds of which a write has failed, until the cache is opened anew.
+        let is_clear = !self.0.indexed.log.frontier.is_any_poisoned();
+        if is_clear {
+            self.0.epochs.begin(number);
+        }
+        is_clear
+    }
+
+    fn epochs(&self) -> (u64, u64) {
+        (self.0.epochs.begun(), self.0.epochs.saved())
     }
 }
 

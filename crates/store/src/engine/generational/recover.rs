@@ -37,6 +37,8 @@ pub struct Opened {
     pub policy: Generations,
     pub tally: Tally,
     pub covered: Mutex<Covered>,
+    /// Of the snapshot that counts; 0 without.
+    pub epoch: u64,
     /// Parts of the disk that did not verify.
     pub damaged: u64,
     /// Nothing of what lies on the disk counts: that has to be written down before anything else.
@@ -106,6 +108,7 @@ pub fn open(device: &Arc<dyn Device>, options: &GenerationalOptions) -> Result<O
         policy,
         tally: found.tally,
         covered: Covered::going_on(next, if found.is_void { 0 } else { up_to }),
+        epoch: whole.map_or(0, |header| header.epoch),
         damaged: damaged + found.damaged,
         is_void: found.is_void,
         lacks_snapshot,
@@ -125,9 +128,9 @@ impl Headers<'_> {
         for area in 0..2 {
             let found = self.found.iter().find(|header| header.number % 2 == area);
             let is_older = found.zip(self.whole).is_some_and(|(found, whole)| found.number <= whole.number);
-            match found.filter(|_| is_older).map(|found| (found.number, read_header(found))) {
-                Some((number, (up_to, true))) => snapshots.write_header(header(number, up_to, false))?,
-                Some((_, (_, false))) => {}
+            match found.filter(|_| is_older).map(|found| (found.number, read_header(found), found.epoch)) {
+                Some((number, (up_to, true), epoch)) => snapshots.write_header(header(number, up_to, false, epoch))?,
+                Some((_, (_, false), _)) => {}
                 None => snapshots.void(area)?,
             }
         }

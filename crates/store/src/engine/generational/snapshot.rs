@@ -44,8 +44,8 @@ impl Covered {
 
 /// What a snapshot's header says of the log: the number up to which records are covered, and whether the cache was closed with
 /// it.
-pub fn header(number: u64, up_to: u64, is_clean: bool) -> SnapshotHeader {
-    SnapshotHeader { number, up_to: Place(up_to << 1 | u64::from(is_clean)) }
+pub fn header(number: u64, up_to: u64, is_clean: bool, epoch: u64) -> SnapshotHeader {
+    SnapshotHeader { number, up_to: Place(up_to << 1 | u64::from(is_clean)), epoch }
 }
 
 /// The two parts of it again.
@@ -53,10 +53,11 @@ pub fn read_header(header: &SnapshotHeader) -> (u64, bool) {
     (header.up_to.0 >> 1, header.up_to.0 & 1 == 1)
 }
 
-/// Whether so much was written since the last one that it is time for another.
+/// Whether so much was written since the last one that it is time for another, or an epoch waits for one.
 pub fn is_due(engine: &Inner) -> bool {
     let grown = engine.written().saturating_sub(engine.covered().at);
     grown >= engine.options.saved.area_bytes() * SNAPSHOT_SHARE
+        || engine.epochs.is_due(engine.indexed.log.device.clock().now())
 }
 
 /// Take a snapshot now, and wait for the disk; whether it could be written. A failure leaves the other area's, and is logged.
@@ -65,6 +66,8 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
         return false;
     }
     let mut covered = engine.covered();
+    // Before the number and the pages: what was forgotten before it began has a lower number, and is in none of them.
+    let epoch = engine.epochs.begun();
     let up_to = {
         // Every record with a lower number has its slot, and what it removed is gone from the index.
         let _alone = engine.publishing.write();
@@ -88,7 +91,8 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
     };
     let log = &engine.indexed.log;
     let snapshots = Snapshots { device: &*log.device, layout: engine.options.saved, stamp: log.stamp };
-    let written = snapshots.write(header(number, up_to, is_clean), page, || settle(engine));
+    let written = snapshots.write(header(number, up_to, is_clean, epoch), page, || settle(engine));
+    engine.epochs.was_saved(epoch, written.is_ok(), log.device.clock().now());
     covered.next = number + 1;
     covered.at = engine.written();
     let bytes = engine.options.saved.area_bytes();

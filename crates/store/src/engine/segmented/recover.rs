@@ -36,7 +36,7 @@ fn snapshots<'a>(device: &'a dyn Device, options: &SegmentedOptions) -> Snapshot
 
 /// A header that says where the log ended, and whether the index beside it is to be believed.
 fn header(number: u64, end: Place, is_clean: bool) -> SnapshotHeader {
-    SnapshotHeader { number, up_to: Place(end.0 << 1 | u64::from(is_clean)) }
+    SnapshotHeader { number, up_to: Place(end.0 << 1 | u64::from(is_clean)), epoch: 0 }
 }
 
 /// Open what is on the device. Errors: the device's, as text.

@@ -14,10 +14,11 @@ use super::recover::{self, Opened};
 use super::{HashCacheLog, Inner, snapshot};
 use crate::device::Device;
 use crate::engine::answer::limits;
+use crate::engine::epoch::Epochs;
 use crate::engine::hashcache::places::{Where, meaning};
 use crate::engine::{
-    Capabilities, Engine, FetchDone, Kind, Limits, Place, Placement, Places, Probe, Record, RelatedRuns, SyncDone,
-    closing, parts,
+    Capabilities, Engine, FetchDone, Kind, Limits, Place, Placement, Places, Probe, Record, RelatedRuns, SavesEpochs,
+    SyncDone, closing, parts,
 };
 use crate::index::hash::HASH_BITS;
 use crate::index::limits::MAX_SLOTS;
@@ -91,7 +92,8 @@ impl HashCacheLog {
             regions_swept: AtomicU64::new(log.frontier.next().0 / layout.region_bytes),
             publishing: RwLock::new(()),
             snapshots: options.snapshots.filter(|_| !options.read_only),
-            snapshot: Mutex::new(snapshot.unwrap_or(SnapshotHeader { number: 0, up_to: Place(0) })),
+            epochs: Epochs::opened(snapshot.map_or(0, |snapshot| snapshot.epoch)),
+            snapshot: Mutex::new(snapshot.unwrap_or(SnapshotHeader { number: 0, up_to: Place(0), epoch: 0 })),
             log,
         });
         if inner.snapshots.is_some() {
@@ -141,7 +143,9 @@ impl Engine for HashCacheLog {
 
     fn capabilities(&self) -> Capabilities<'_> {
         let related = self.0.log.ahead.is_some().then_some(self as &dyn RelatedRuns);
-        Capabilities { buffered: Some(&self.0.log), related, together: Some(&self.0.log), ..Capabilities::default() }
+        let epochs = self.0.snapshots.is_some().then_some(self as &dyn SavesEpochs);
+        let (buffered, together) = (Some(&self.0.log as _), Some(&self.0.log as _));
+        Capabilities { buffered, related, together, epochs, ..Capabilities::default() }
     }
 
     fn probe(&self, at: &Placement<'_>) -> Probe {
@@ -262,6 +266,21 @@ impl Engine for HashCacheLog {
             snapshot::take(&engine);
         };
         closing::close(device, self.0.index.device_apart(), begin, last, done);
+    }
+}
+
+impl SavesEpochs for HashCacheLog {
+    fn begin_epoch(&self, number: u64) -> bool {
+        // Nobody finds what a region holds of which a write has failed. Opened anew, its records may be sound, and the index leads there.
+        let is_clear = !self.0.log.frontier.is_any_poisoned();
+        if is_clear {
+            self.0.epochs.begin(number);
+        }
+        is_clear
+    }
+
+    fn epochs(&self) -> (u64, u64) {
+        (self.0.epochs.begun(), self.0.epochs.saved())
     }
 }
 

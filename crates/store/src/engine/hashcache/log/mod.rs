@@ -49,6 +49,7 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::engine::epoch::Epochs;
 use crate::layout::{Log, SnapshotHeader, SnapshotLayout};
 pub use options::HashCacheLogOptions;
 use positions::Positions;
@@ -70,4 +71,5 @@ struct Inner {
     snapshots: Option<SnapshotLayout>,
     /// The newest snapshot on disk; locked while one is taken.
     snapshot: Mutex<SnapshotHeader>,
+    epochs: Epochs,
 }

@@ -43,7 +43,7 @@ struct Headers {
 /// lap.
 pub(super) fn state(number: u64, log: &LogLayout, next: Place, is_clean: bool) -> SnapshotHeader {
     let covered = next.0.saturating_sub(log.region_bytes);
-    SnapshotHeader { number, up_to: Place(covered << 1 | u64::from(is_clean)) }
+    SnapshotHeader { number, up_to: Place(covered << 1 | u64::from(is_clean)), epoch: 0 }
 }
 
 impl HashCacheTable {
