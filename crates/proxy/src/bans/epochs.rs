@@ -11,13 +11,13 @@
 use super::{Bans, Writer};
 
 impl Bans {
-    /// Begins an epoch with `begin`, if there is something that waits for one; it is given the number behind which. No I/O but where the file is being written.
+    /// Begins an epoch with `begin`, if something waits for one and the file is not being written; it is given the number behind which.
     pub fn begin_epoch(&self, begin: impl FnOnce(u64) -> Option<u64>) {
         if self.table.read().wants_epoch().is_none() {
             return;
         }
         // While this is held the bans do not change hands, and no walk ends.
-        let writer = self.writer.lock();
+        let Some(writer) = self.writer.try_lock() else { return };
         let Some(after) = self.table.read().wants_epoch().filter(|_| matches!(*writer, Writer::Book(_))) else {
             return;
         };
@@ -36,12 +36,12 @@ impl Bans {
     pub fn leave_out(&self, saved: u64) {
         let mut writer = self.writer.lock();
         let Writer::Book(book) = &mut *writer else { return };
-        let (left, number, held) = {
+        let (left, number, staying) = {
             let table = self.table.read();
             let Some(left) = table.may_leave(saved) else { return };
-            (left, table.number(), table.held())
+            (left, table.number(), table.staying())
         };
-        if let Err(error) = book.leave_out(left, number, &held) {
+        if let Err(error) = book.leave_out(left, number, &staying) {
             tracing::warn!(
                 %error, path = %book.path().display(), "purges that name nothing any more stay in the file, which could not be written anew"
             );

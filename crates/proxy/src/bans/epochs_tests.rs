@@ -122,6 +122,22 @@ fn by_an_older_index_everything_that_is_as_old_is_validated() {
     }
 }
 
+/// An epoch that began for another purge said that nothing was in doubt any more: the index was saved with what had been purged, and by it that was served.
+#[test]
+fn in_doubt_no_epoch_begins_for_other_purges() {
+    let (dir, [before, _]) = left();
+    let bans = open(dir.path(), 3);
+    ban(&bans, tag("green"), false);
+    assert_eq!(walk(&bans, &[(before, "red")]), ["red"]);
+    assert!(begin(&bans, 9).is_none() && !bans.may_leave(u64::MAX));
+    assert!(walk(&bans, &[]).is_empty());
+    assert_eq!(begin(&bans, 9), Some(5), "nothing as old is left");
+    bans.leave_out(9);
+    assert_eq!((written(&bans), file_bytes(&dir)), (0, BEGINNING_BYTES));
+    assert_eq!(judge(&open(dir.path(), 9), before, "blue"), Verdict::Counts);
+    assert!(is_unknown(&open(dir.path(), 8), before, "blue"));
+}
+
 /// As long as anything is left that may have been purged. And when the cache is opened anew it is so again, until an epoch begins behind that.
 #[test]
 fn doubt_ends_once_nothing_as_old_is_left() {
@@ -164,8 +180,12 @@ fn what_comes_behind_the_walk_stays() {
     assert_eq!((begin(&bans, 6), written(&bans)), (Some(5), 3));
     ban(&bans, tag("yellow"), false);
     walk(&bans, &[(before, "green")]);
-    assert!(!bans.may_leave(6), "the yellow one came behind that epoch");
-    assert_eq!(begin(&bans, 7), Some(5));
+    assert_eq!(begin(&bans, 7), None, "those behind the epoch leave first, however many come");
+    bans.leave_out(6);
+    assert_eq!((written(&bans), written(&open(dir.path(), 6))), (2, 2));
+    assert_eq!(begin(&bans, 7), Some(6));
+    bans.leave_out(6);
+    assert_eq!(written(&bans), 2, "the yellow one came behind that epoch");
     bans.leave_out(7);
     let next = open(dir.path(), 7);
     assert!(written(&next) == 1 && matches!(judge(&next, before, "green"), Verdict::Stale(..)));

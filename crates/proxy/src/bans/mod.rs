@@ -389,7 +389,7 @@ impl Bans {
     pub fn to_be_seen(&self) -> Option<(u64, Stamp)> {
         let takes = self.takes.load(Ordering::Acquire);
         let table = self.table.read();
-        (self.is_node && table.count() > 0).then(|| (takes, table.newest()))
+        (self.is_node && !table.is_empty()).then(|| (takes, table.newest()))
     }
 
     fn book<'a>(&self, writer: &'a mut Writer) -> Result<&'a mut Book, BanError> {
@@ -448,9 +448,9 @@ impl Bans {
         let all = |counts: &[AtomicU64], kinds: &[&'static str]| -> Vec<_> {
             kinds.iter().copied().zip(counts.iter().map(|count| count.load(Ordering::Relaxed))).collect()
         };
-        let (held, written) = {
+        let (held, written, in_doubt) = {
             let table = self.table.read();
-            (table.count(), table.written())
+            (table.count(), table.written(), table.lost().is_some())
         };
         let collapsed = self.collapsed.load(Ordering::Relaxed);
         let made = "Purges by more than a URL, and soft ones, by what they name.";
@@ -466,6 +466,11 @@ impl Bans {
                 "tinaja_written_bans",
                 "Purges that are written down, also those that are forgotten and have not left the file.",
                 written as f64,
+            ),
+            gauge(
+                "tinaja_bans_in_doubt",
+                "1 while everything older than purges which have left the file is validated before it is used, else 0.",
+                f64::from(u8::from(in_doubt)),
             ),
             counter(
                 "tinaja_forgotten_bans_total",

@@ -116,7 +116,8 @@ impl Table {
 
     /// The epoch behind which one is to begin, if one is: then what is written down only can leave the file.
     pub fn wants_epoch(&self) -> Option<u64> {
-        let wants = (self.walked.count() > 0 || self.trust == Trust::Regained) && self.walked.epoch().is_none();
+        // As long as something is in doubt that the store has, no index may be of an epoch that says otherwise.
+        let wants = !self.is_lost() && self.walked.wants_epoch(self.trust == Trust::Regained);
         wants.then_some(self.left.epoch)
     }
 
@@ -127,18 +128,19 @@ impl Table {
 
     /// What has left the file could not be written down: they wait for another epoch.
     pub fn epoch_is_over(&mut self) {
-        self.walked.needs_epoch();
+        self.walked.epoch_is_over();
     }
 
     /// Those that will have left the file when it is written anew, where an index of this epoch is on the disk; `None` if none can leave.
     pub fn may_leave(&self, saved: u64) -> Option<Left> {
-        let epoch = self.walked.epoch().filter(|epoch| *epoch <= saved && !self.is_lost())?;
-        Some(Left { number: self.left.number.max(self.walked.last()), epoch })
+        let (epoch, last) = self.walked.behind().filter(|(epoch, _)| *epoch <= saved)?;
+        Some(Left { number: self.left.number.max(last), epoch })
     }
 
     /// They have left it.
     pub fn have_left(&mut self, left: Left) {
-        (self.walked, self.left, self.trust) = (Walked::default(), left, Trust::Sound);
+        self.walked.have_left();
+        (self.left, self.trust) = (left, Trust::Sound);
     }
 
     pub fn set_of_node(&mut self, of_node: bool) {
@@ -206,9 +208,9 @@ impl Table {
         self.held_and(self.walked.bans())
     }
 
-    /// The same without those that nothing fits any more.
-    pub fn held(&self) -> Vec<Ban> {
-        self.held_and(std::iter::empty())
+    /// The same without those that may leave.
+    pub fn staying(&self) -> Vec<Ban> {
+        self.held_and(self.walked.staying())
     }
 
     fn held_and(&self, others: impl Iterator<Item = Ban>) -> Vec<Ban> {
@@ -264,7 +266,6 @@ impl Table {
     pub fn regain(&mut self) {
         if self.is_lost() {
             self.trust = Trust::Regained;
-            self.walked.needs_epoch();
             self.set_newest();
         }
     }

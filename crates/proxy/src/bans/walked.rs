@@ -10,24 +10,87 @@ use super::marks::{Ban, Marks};
 use super::rule::Rule;
 use super::table::{MOST_BANS, MOST_TEXT_BYTES};
 
-/// Memory: some 150 bytes and its text for each rule, [`MOST_BANS`] of them at most and [`MOST_TEXT_BYTES`] of text.
+/// See the module.
 #[derive(Default)]
 pub(super) struct Walked {
-    rules: HashMap<Rule, Marks>,
-    text_bytes: usize,
-    /// Of everything: its own, and what took the place of others.
-    all: Marks,
-    /// The largest number of all that have come since they last left.
-    last: u64,
-    /// The epoch that began behind all of them; none if one has come since, or none has begun yet.
-    epoch: Option<u64>,
+    /// Those behind which no epoch has begun.
+    fresh: Rules,
+    /// The others, and the epoch: they leave before another one begins, however many come.
+    behind: Option<(u64, Rules)>,
 }
 
 impl Walked {
     /// One more. Where there are too many, one of everything takes the place of all; when the cache is opened anew, more is fetched again.
     pub fn add(&mut self, ban: &Ban) {
+        self.fresh.add(ban);
+    }
+
+    /// A newer ban makes older ones useless: those of the same rule, or all.
+    pub fn replace(&mut self, ban: &Ban) {
+        self.fresh.replace(ban);
+        if let Some((_, rules)) = &mut self.behind {
+            rules.replace(ban);
+        }
+    }
+
+    /// Whether an epoch may begin behind those that have none; `or_none` also if there are none of them.
+    pub fn wants_epoch(&self, or_none: bool) -> bool {
+        self.behind.is_none() && (or_none || self.fresh.count() > 0)
+    }
+
+    /// An epoch has begun behind all of them.
+    pub fn epoch_began(&mut self, epoch: u64) {
+        self.behind.get_or_insert_with(|| (epoch, std::mem::take(&mut self.fresh)));
+    }
+
+    /// The epoch behind which some wait to leave, and the largest number that any of them has had; 0 where there was none.
+    pub fn behind(&self) -> Option<(u64, u64)> {
+        self.behind.as_ref().map(|(epoch, rules)| (*epoch, rules.last))
+    }
+
+    /// Those could not leave: they wait for another epoch.
+    pub fn epoch_is_over(&mut self) {
+        let behind = self.behind.take();
+        behind.iter().flat_map(|(_, rules)| rules.bans()).for_each(|ban| self.fresh.add(&ban));
+        self.fresh.last = self.fresh.last.max(behind.map_or(0, |(_, rules)| rules.last));
+    }
+
+    /// Those have left.
+    pub fn have_left(&mut self) {
+        self.behind = None;
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.fresh.count() + self.behind.as_ref().map_or(0, |(_, rules)| rules.count())
+    }
+
+    /// All of them, in any order.
+    pub fn bans(&self) -> impl Iterator<Item = Ban> {
+        self.staying().chain(self.behind.iter().flat_map(|(_, rules)| rules.bans()))
+    }
+
+    /// Those behind which no epoch has begun.
+    pub fn staying(&self) -> impl Iterator<Item = Ban> {
+        self.fresh.bans()
+    }
+}
+
+/// Memory: some 150 bytes and its text for each rule, [`MOST_BANS`] of them at most and [`MOST_TEXT_BYTES`] of text.
+#[derive(Default)]
+struct Rules {
+    rules: HashMap<Rule, Marks>,
+    text_bytes: usize,
+    /// Of everything: its own, and what took the place of others.
+    all: Marks,
+    /// The largest number of all that have come.
+    last: u64,
+}
+
+impl Rules {
+    /// One more. Where there are too many, one of everything takes the place of all; when the cache is opened anew, more is fetched again.
+    fn add(&mut self, ban: &Ban) {
         self.last = self.last.max(ban.number);
-        self.epoch = None;
         if ban.rule == Rule::All {
             return self.all.set(ban);
         }
@@ -43,7 +106,7 @@ impl Walked {
     }
 
     /// A newer ban makes older ones useless: those of the same rule, or all.
-    pub fn replace(&mut self, ban: &Ban) {
+    fn replace(&mut self, ban: &Ban) {
         let goes = |marks: &mut Marks| {
             if !ban.soft {
                 marks.hard = 0;
@@ -61,34 +124,14 @@ impl Walked {
         }
     }
 
-    /// An epoch is to begin, whether one had begun or not.
-    pub fn needs_epoch(&mut self) {
-        self.epoch = None;
-    }
-
-    /// An epoch has begun behind all of them.
-    pub fn epoch_began(&mut self, epoch: u64) {
-        self.epoch = Some(epoch);
-    }
-
-    /// The epoch that has begun behind all of them.
-    pub fn epoch(&self) -> Option<u64> {
-        self.epoch
-    }
-
-    /// The largest number that any of them has had; 0 where there was none.
-    pub fn last(&self) -> u64 {
-        self.last
-    }
-
     /// How many there are.
-    pub fn count(&self) -> usize {
+    fn count(&self) -> usize {
         let of = |marks: &Marks| usize::from(marks.hard > 0) + usize::from(marks.soft > 0);
         self.rules.values().map(of).sum::<usize>() + of(&self.all)
     }
 
     /// All of them, in any order.
-    pub fn bans(&self) -> impl Iterator<Item = Ban> {
+    fn bans(&self) -> impl Iterator<Item = Ban> {
         let one = |rule: &Rule, marks: &Marks| {
             let both = [(marks.hard, false, 0), (marks.soft, true, marks.soft_at)];
             let there = both.into_iter().filter(|(number, ..)| *number > 0);
@@ -118,11 +161,11 @@ mod tests {
         left.sort_unstable();
         assert_eq!(left, [(1, false), (3, false), (4, true)]);
         walked.replace(&ban(6, &one, false));
-        assert_eq!((walked.count(), walked.text_bytes), (2, 1));
+        assert_eq!((walked.count(), walked.fresh.text_bytes), (2, 1));
         walked.replace(&ban(7, &Rule::All, true));
         assert_eq!(walked.count(), 1);
         walked.replace(&ban(8, &Rule::All, false));
-        assert_eq!((walked.count(), walked.text_bytes), (0, 0));
+        assert_eq!((walked.count(), walked.fresh.text_bytes), (0, 0));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! - Everything that is stored goes by its stamp, whoever stores it: answers, pieces and their lists, beginnings, heads after a 304. The line is drawn around
 //!   the store, not at each of those places, so that none can be overlooked. What says only how others hang together, or is found by others alone, has no stamp of its own.
 //! - What is purged hard is dropped from the store's index, and nothing is written: for a million objects a removal each would be 64 to 512 MB. It may be back after a restart,
-//!   and so are the purges, from their file.
+//!   and so are the purges, from their file, until an index is saved that has nothing of it.
 //! - What is purged softly stays: it may be served stale for as long as its origin is away. Its purge stays until it was validated, replaced or evicted; a
 //!   walk an hour looks whether it was.
 //! - Whoever looked an object up before it was dropped may still be reading it. So purges are forgotten only when every lookup that had begun by then has

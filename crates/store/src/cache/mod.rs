@@ -197,11 +197,12 @@ impl Store for Cache {
     }
 
     fn begin_epoch(&self, after: u64) -> Option<u64> {
-        let epochs = self.0.engine.capabilities().epochs?;
+        let epochs = self.0.engine.capabilities().epochs.filter(|epochs| epochs.may_begin_epoch())?;
         // The time too, so that one of a disk that was away, and of which nobody here knows, is not taken for a later one.
         let seconds = self.0.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let number = after.max(epochs.epochs().0).checked_add(1)?.max(seconds);
-        epochs.begin_epoch(number).then_some(number)
+        epochs.begin_epoch(number);
+        Some(number)
     }
 
     fn saved_epoch(&self) -> u64 {

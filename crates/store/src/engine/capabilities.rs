@@ -88,10 +88,13 @@ pub trait WholeBodies: Sync {
 
 /// Engines whose index is saved, and says which epoch it belongs to.
 pub trait SavesEpochs: Sync {
-    /// Begin an epoch of this number, if that is larger than the last: what [`Engine::forget`] has dropped by its place before is in no index of
-    /// this epoch, nor in what is found by one when the engine is opened anew. False if that cannot be said now, as where something is on the disk
-    /// that nobody finds until then. It is saved an hour later at the most, as long as the disk takes it. No I/O.
-    fn begin_epoch(&self, number: u64) -> bool;
+    /// Whether an epoch may begin now: nothing is on the disk that nobody finds before the engine is opened anew.
+    fn may_begin_epoch(&self) -> bool;
+
+    /// Begin an epoch of this number, if that is larger than the last and [`SavesEpochs::may_begin_epoch`]: what [`Engine::forget`] has dropped by
+    /// its place before is in no index of this epoch, nor in what is found by one when the engine is opened anew. It is saved an hour later at the
+    /// most, as long as the disk takes it. No I/O.
+    fn begin_epoch(&self, number: u64);
 
     /// The last epoch that has begun, and the last one that a saved index belongs to. When the engine has just been opened, both are that of the
     /// index it was opened by: 0 where there was none, or it did not say.

@@ -362,8 +362,12 @@ impl FirstBytes for Fused {
 }
 
 impl SavesEpochs for Fused {
-    fn begin_epoch(&self, number: u64) -> bool {
-        self.call(|engine| Some(engine.capabilities().epochs?.begin_epoch(number))).flatten().unwrap_or(false)
+    fn may_begin_epoch(&self) -> bool {
+        self.call(|engine| Some(engine.capabilities().epochs?.may_begin_epoch())).flatten().unwrap_or(false)
+    }
+
+    fn begin_epoch(&self, number: u64) {
+        self.call(|engine| engine.capabilities().epochs.into_iter().for_each(|epochs| epochs.begin_epoch(number)));
     }
 
     fn epochs(&self) -> (u64, u64) {

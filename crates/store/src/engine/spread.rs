@@ -328,11 +328,13 @@ impl FirstBytes for Spread {
 
 /// An epoch has begun, and is saved, once it is on every disk. One that is away may come back with an older index.
 impl SavesEpochs for Spread {
-    fn begin_epoch(&self, number: u64) -> bool {
-        let begin =
-            |disk: &Option<Arc<dyn Engine>>| disk.as_ref()?.capabilities().epochs.map(|one| one.begin_epoch(number));
-        // Of each, also where one of them cannot.
-        self.disks.iter().map(begin).fold(true, |all, begun| all & (begun == Some(true)))
+    fn may_begin_epoch(&self) -> bool {
+        let may = |disk: &Option<Arc<dyn Engine>>| Some(disk.as_ref()?.capabilities().epochs?.may_begin_epoch());
+        self.disks.iter().all(|disk| may(disk) == Some(true))
+    }
+
+    fn begin_epoch(&self, number: u64) {
+        self.there().filter_map(|disk| disk.capabilities().epochs).for_each(|epochs| epochs.begin_epoch(number));
     }
 
     fn epochs(&self) -> (u64, u64) {

@@ -273,3 +273,23 @@ fn how_much_of_a_full_cache_is_kept() {
         assert!(larger * 100 >= before * 90 && smaller * 100 >= before * 50, "{engine}: {before} {larger} {smaller}");
     }
 }
+
+/// What had been forgotten before an epoch is not in the copy either, so it belongs to the same one.
+#[test]
+fn a_cache_belongs_to_the_epoch_that_it_belonged_to() {
+    for (from, to) in
+        [(engines::HASHCACHE_LOG, engines::GENERATIONAL), (engines::GENERATIONAL, engines::HASHCACHE_LOGN)]
+    {
+        let place = place();
+        let [one, two] = [dirs_in(&place, &["one", "two"]), dirs_in(&place, &["three"])];
+        filled(&one, from, SMALL, 0..20);
+        let cache = open(&one);
+        let epoch = cache.begin_epoch(0).unwrap();
+        block_on(cache.close()).unwrap();
+        remade(&one, &plain(&two).engine(to).disk_bytes(LARGE)).unwrap();
+        let again = open(&two);
+        assert_eq!(again.saved_epoch(), epoch, "{} to {}", from.name, to.name);
+        assert!(again.begin_epoch(0) > Some(epoch));
+        block_on(again.close()).unwrap();
+    }
+}

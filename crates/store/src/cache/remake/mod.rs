@@ -86,6 +86,8 @@ impl Cache {
         let old = Arc::new(opened(sources, &new)?);
         let before = old.stats();
         let done = copy::copy(&old, &made, tell);
+        // What the old one had forgotten is not in the new one either.
+        made.saved_as_of(old.saved_epoch());
         let unread = unreadable(&before, &old.stats()).filter(|_| !despite_errors);
         let closed = block_on(made.close());
         let failed = |error: String| OpenError::Device { path: first.clone(), error };
@@ -104,6 +106,13 @@ impl Cache {
             }
         }
         Ok(done)
+    }
+}
+
+impl Cache {
+    /// What is saved from now on belongs to this epoch: it has what a cache had that was opened by an index of it, and no more.
+    fn saved_as_of(&self, epoch: u64) {
+        self.0.engine.capabilities().epochs.into_iter().for_each(|epochs| epochs.begin_epoch(epoch));
     }
 }
 

@@ -110,11 +110,13 @@ impl Inner {
                 .filter(|shadow| replaced(at, shadow))
                 .for_each(|shadow| changes.removed(&shadow.id, shadow.by));
         }
-        if changes.is_empty() && !round.ask.closing && !is_behind {
+        // One of which something is left out is closed in another round.
+        let closes = round.ask.closing && is_asked;
+        if changes.is_empty() && !closes && !is_behind {
             group.checkpointed = self.now();
             return;
         }
-        if round.ask.closing {
+        if closes {
             changes.closed(last);
         }
         let stays = |page: u32| -> Vec<(u16, u64, Digest)> {
@@ -128,7 +130,7 @@ impl Inner {
             // What was removed is not in it; and where that is an older version elsewhere, that group's list has it.
             voids.say(number, is_asked, &mut full);
             full.opened(epoch, last);
-            if round.ask.closing {
+            if closes {
                 full.closed(last);
             }
             full

@@ -78,6 +78,8 @@ impl Inner {
                 self.ask_for(&mut state, number, &mut out);
             }
         }
+        // One that was put off.
+        self.begin_round(&mut state, &mut out);
         drop(state);
         self.carry_out(out);
         if self.options.cleaning == Cleaning::Background {

@@ -13,7 +13,7 @@
 //! A page for which the disk has no frame while all others of its group are on their way stays out of a round, and its group with it: who asked
 //! waits for the next.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,9 +26,9 @@ use crate::device::{Op, Outcome, Request};
 use crate::engine::SyncDone;
 use crate::terms::Digest;
 
-/// So many rounds leave a group out before it is told that they do. Each waits for what is on its way to that group, so the second one has
-/// frames for it, but for a disk that takes nothing.
-const MOST_LEFT_OUT: u32 = 8;
+/// So many rounds leave a group out before it is told that they do. Each waits for what is on its way to that group, or for the
+/// engine's next turn, so the second one mostly has frames for it.
+const MOST_LEFT_OUT: u32 = 100;
 
 /// What the next round is to do.
 #[derive(Default)]
@@ -39,15 +39,17 @@ pub struct Ask {
     /// Whether the cache is closed with it.
     pub(super) closing: bool,
     done: Vec<SyncDone>,
-    /// How many rounds have left a group out that it asks for.
-    left_out: u32,
+    /// Groups that the rounds before have left out, and how many of them did.
+    left_out: BTreeMap<u32, u32>,
 }
 
 /// A round on its way.
 pub struct Round {
     pub(super) ask: Ask,
-    /// Groups that have pages for which there was no frame: nothing of them lasts with this round.
-    left_out: BTreeSet<u32>,
+    /// Groups that have pages for which there was no frame: nothing of them lasts with this round. And how many rounds in a row left them out.
+    left_out: BTreeMap<u32, u32>,
+    /// Whether something is on its way to each of those: when it has ended, there is a frame.
+    is_waited_for: bool,
     /// Writes begun after this one are left to the next round.
     pub(super) boundary: u64,
     /// Pages on their way to the disk.
@@ -73,7 +75,7 @@ impl Ask {
 impl Round {
     /// Whether what was changed in a group lasts once it has ended well.
     pub(super) fn has(&self, group: u32) -> bool {
-        self.ask.has(group) && !self.left_out.contains(&group)
+        self.ask.has(group) && !self.left_out.contains_key(&group)
     }
 }
 
@@ -133,7 +135,7 @@ impl Inner {
                 .any(|(group, n)| group.pending.is_less() || ask.has(n) && !group.pending.is_empty())
     }
 
-    fn begin_round(self: &Arc<Self>, state: &mut State, out: &mut Out) {
+    pub(super) fn begin_round(self: &Arc<Self>, state: &mut State, out: &mut Out) {
         if state.round.is_some() {
             return;
         }
@@ -159,18 +161,21 @@ impl Inner {
         self.write_dirty(state, |group| ask.has(group), out);
         let all = state.residents.iter().flat_map(|residents| &residents.pages);
         let unwritten = all.clone().filter(|(at, page)| page.is_dirty && !page.is_writing && ask.has(at.group));
-        let left_out: BTreeSet<_> = unwritten.map(|(at, _)| at.group).collect();
-        let writing =
+        let rounds = |group| ask.left_out.get(&group).copied().unwrap_or(0) + 1;
+        let left_out: BTreeMap<_, _> = unwritten.map(|(at, _)| (at.group, rounds(at.group))).collect();
+        let writing: BTreeSet<At> =
             all.filter(|(at, resident)| resident.is_writing && ask.has(at.group)).map(|(at, _)| *at).collect();
         let boundary = state.moment;
         state.moment += 1;
         let failed = if ask.done.is_empty() { None } else { state.failed.take() };
-        let is_hopeless = !left_out.is_empty() && ask.left_out >= MOST_LEFT_OUT;
+        let is_waited_for = left_out.keys().all(|group| writing.iter().any(|at| at.group == *group));
+        let is_hopeless = left_out.values().any(|rounds| *rounds > MOST_LEFT_OUT);
         let failed =
             failed.or_else(|| is_hopeless.then(|| "all frames of a group are on their way to the disk".to_owned()));
         state.round = Some(Round {
             ask,
             left_out,
+            is_waited_for,
             boundary,
             writing,
             blocks: 0,
@@ -346,8 +351,11 @@ impl Inner {
             true => {
                 let ask = state.asked.get_or_insert_default();
                 (ask.all, ask.closing) = (ask.all || round.ask.closing, ask.closing || round.ask.closing);
-                ask.groups.extend(round.left_out);
-                ask.left_out = ask.left_out.max(if is_left { round.ask.left_out + 1 } else { 0 });
+                ask.groups.extend(round.left_out.keys());
+                for (group, rounds) in round.left_out {
+                    let before = ask.left_out.entry(group).or_default();
+                    *before = rounds.max(*before);
+                }
                 ask.done.extend(round.ask.done);
             }
             false => {
@@ -361,7 +369,10 @@ impl Inner {
         for size in 0..2 {
             self.serve_wants(state, size, out);
         }
-        self.begin_round(state, out);
+        // What is left out for pages that are being read would be left out again at once.
+        if round.is_waited_for {
+            self.begin_round(state, out);
+        }
     }
 
     /// Versions that were replaced before the round began: what replaced them lasts now. With a version, all that are older are

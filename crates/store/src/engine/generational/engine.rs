@@ -234,7 +234,7 @@ impl Engine for Generational {
             buffered: Some(&self.0.indexed.log),
             together: Some(&self.0.indexed.log),
             holds: Some(self),
-            epochs: (!self.0.options.read_only).then_some(self),
+            epochs: Some(self),
             ..Capabilities::default()
         }
     }
@@ -339,13 +339,13 @@ impl Engine for Generational {
 }
 
 impl SavesEpochs for Generational {
-    fn begin_epoch(&self, number: u64) -> bool {
+    fn may_begin_epoch(&self) -> bool {
         // Nobody finds what a segment holds of which a write has failed, until the cache is opened anew.
-        let is_clear = !self.0.indexed.log.frontier.is_any_poisoned();
-        if is_clear {
-            self.0.epochs.begin(number);
-        }
-        is_clear
+        !self.0.options.read_only && !self.0.indexed.log.frontier.is_any_poisoned()
+    }
+
+    fn begin_epoch(&self, number: u64) {
+        self.0.epochs.begin(number);
     }
 
     fn epochs(&self) -> (u64, u64) {

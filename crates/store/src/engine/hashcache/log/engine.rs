@@ -143,7 +143,7 @@ impl Engine for HashCacheLog {
 
     fn capabilities(&self) -> Capabilities<'_> {
         let related = self.0.log.ahead.is_some().then_some(self as &dyn RelatedRuns);
-        let epochs = self.0.snapshots.is_some().then_some(self as &dyn SavesEpochs);
+        let epochs = matches!(self.0.index, Positions::All(_)).then_some(self as &dyn SavesEpochs);
         let (buffered, together) = (Some(&self.0.log as _), Some(&self.0.log as _));
         Capabilities { buffered, related, together, epochs, ..Capabilities::default() }
     }
@@ -270,13 +270,13 @@ impl Engine for HashCacheLog {
 }
 
 impl SavesEpochs for HashCacheLog {
-    fn begin_epoch(&self, number: u64) -> bool {
+    fn may_begin_epoch(&self) -> bool {
         // Nobody finds what a region holds of which a write has failed. Opened anew, its records may be sound, and the index leads there.
-        let is_clear = !self.0.log.frontier.is_any_poisoned();
-        if is_clear {
-            self.0.epochs.begin(number);
-        }
-        is_clear
+        self.0.snapshots.is_some() && !self.0.log.frontier.is_any_poisoned()
+    }
+
+    fn begin_epoch(&self, number: u64) {
+        self.0.epochs.begin(number);
     }
 
     fn epochs(&self) -> (u64, u64) {
