@@ -74,7 +74,7 @@ impl Line {
     }
 
     /// The other server of these that has the least of something.
-    fn best_other(&self, among: fn(Product) -> bool, of: fn(&Sample) -> f64) -> Option<(Product, f64)> {
+    pub fn best_other(&self, among: fn(Product) -> bool, of: fn(&Sample) -> f64) -> Option<(Product, f64)> {
         let others = self.rows.iter().map(|row| row.product).filter(|product| *product != Product::Tinaja);
         let all =
             others.filter(|product| among(*product)).filter_map(|product| Some((product, self.median(product, of)?)));
@@ -109,7 +109,7 @@ impl Line {
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<_> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

@@ -1,6 +1,7 @@
 //! `tinaja lab peers`: every other server that is installed beside ours, in one command.
 
 mod contest;
+mod floor;
 mod full;
 mod kept;
 mod lines;
@@ -44,9 +45,11 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     let names: Vec<_> = contest.found.iter().map(|(product, _)| product.name()).collect();
     tracing::info!("hits and misses of {}", names.join(", "));
     let warm = warm::measure(&contest);
+    let least = floor::measure(&contest, &warm.memory_hits, &warm.misses);
     tracing::info!("what is on disks: restarts, cold hits, slow and full ones");
     let kept = kept::measure(&contest);
     tables.extend(warm.tables);
+    tables.push(least);
     tables.extend(kept.tables);
     tracing::info!("memory of many objects, and TLS");
     tables.push(slope::measure(&contest));

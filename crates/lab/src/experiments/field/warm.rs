@@ -10,7 +10,7 @@ use crate::peers::field::{Pace, Product, Room, Side, Wanted};
 use crate::report::{Cell, Table};
 
 /// Objects that fit any memory.
-const FEW: u64 = 100;
+pub const FEW: u64 = 100;
 /// Clients that ask for the same at once.
 const CROWD: usize = 64;
 /// How long the origin takes meanwhile.

@@ -6,12 +6,14 @@
 //! - [`Side`] is a server on a stand: started, ended, started again, and what it takes;
 //! - [`Cores`] keeps them all on the same core, and the load on others;
 //! - [`Connections`] is the load: one thread, up to thousands of connections, in a closed loop or at a rate, in the clear or by [`Tls`]; [`over_http2`] the
-//!   same over HTTP/2.
+//!   same over HTTP/2;
+//! - [`Floor`] is what any server does at least.
 
 mod conf;
 mod connections;
 mod cores;
 mod exchange;
+mod floor;
 mod product;
 mod settings;
 mod side;
@@ -23,6 +25,7 @@ mod wire;
 pub use connections::{Connections, Pace, Wanted};
 pub use cores::Cores;
 pub use exchange::HOST;
+pub use floor::Floor;
 pub use product::Product;
 pub use settings::{Pair, Room};
 pub use side::{Making, Side};
