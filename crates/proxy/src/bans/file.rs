@@ -19,7 +19,7 @@ const NAME: &str = "tinaja.bans";
 const NEW: &str = "tinaja.bans.new";
 /// Where a damaged one is put.
 const DAMAGED: &str = "tinaja.bans.damaged";
-/// No file that we write is longer: all bans that are held take some 12 MiB, and so do those that are written down only; one that would be
+/// No file that we write is longer: all bans that are held take some 12 MiB, and those that are written down only twice as much at most; one that would be
 /// longer than half of this is written anew.
 const MOST_FILE_BYTES: u64 = 64 << 20;
 /// Numbers that a file sets aside at once for what is no ban: it is written so much less often.

@@ -91,7 +91,7 @@ pub trait SavesEpochs: Sync {
     /// Whether an epoch may begin now: nothing is on the disk that nobody finds before the engine is opened anew.
     fn may_begin_epoch(&self) -> bool;
 
-    /// Begin an epoch of this number, if that is larger than the last and [`SavesEpochs::may_begin_epoch`]: what [`Engine::forget`] has dropped by
+    /// Begin an epoch of this number, if that is larger than the last. Where [`SavesEpochs::may_begin_epoch`], what [`Engine::forget`] has dropped by
     /// its place before is in no index of this epoch, nor in what is found by one when the engine is opened anew. It is saved an hour later at the
     /// most, as long as the disk takes it. No I/O.
     fn begin_epoch(&self, number: u64);

@@ -1,8 +1,8 @@
-//! The least that a server does: one thread that waits, reads a request, looks its path up and writes the answer, in one call each. What it does not have it
+//! The least that a server does which works request by request: one thread that waits, reads a request, looks its path up and writes the answer, in one call each. What it does not have it
 //! asks an origin for, passes on in one piece, and appends to a file.
 //!
-//! It understands nothing of HTTP but where a request and an answer end: no field, no freshness, no limit, no deadline, no wrong client. So what it takes of the
-//! processor, most of it the kernel's, no server takes less than.
+//! It understands nothing of HTTP but where a request and an answer end: no field, no freshness, no limit, no deadline, no wrong client. What it takes of the
+//! processor is the kernel's, mostly.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -53,18 +53,19 @@ impl Floor {
         let (served, stopping) = (cores.served(), Arc::new(AtomicBool::new(false)));
         let (stop, (tell, told)) = (stopping.clone(), sync_channel(1));
         let thread = thread::spawn(move || {
-            if let Some(core) = served {
+            let is_there = served.is_none_or(|core| {
                 let mut only = CpuSet::new();
                 only.set(core);
-                let _ = sched_setaffinity(None, &only);
-            }
-            let _ = tell.send(gettid());
+                sched_setaffinity(None, &only).is_ok()
+            });
+            let _ = tell.send(Some(gettid()).filter(|_| is_there));
             let conversations = HashMap::new();
             let answers = HashMap::new();
             let batch = Vec::with_capacity(BATCH_BYTES * 2);
             Loop { epoll, listener, origin, conversations, next: 1, answers, batch, file }.run(&stop);
         });
-        let task = told.recv().map_err(|why| LabError::failed("starting a loop of reads and writes", why))?;
+        let task = told.recv().ok().flatten();
+        let task = task.ok_or_else(|| failed(std::io::Error::other("the servers' core is not to be had")))?;
         let taken = PathBuf::from(format!("/proc/self/task/{}/schedstat", task.as_raw_nonzero()));
         Ok(Floor { address, stopping, taken, thread: Some(thread) })
     }
@@ -74,11 +75,12 @@ impl Floor {
         self.address
     }
 
-    /// Processor time that it has taken so far.
-    pub fn cpu(&self) -> Duration {
-        let text = fs::read_to_string(&self.taken).unwrap_or_default();
+    /// Processor time that it has taken so far. Errors: the kernel does not say.
+    pub fn cpu(&self) -> Result<Duration, LabError> {
+        let failed = |why: String| LabError::failed("reading what a thread has taken", why);
+        let text = fs::read_to_string(&self.taken).map_err(|why| failed(why.to_string()))?;
         let first = text.split_ascii_whitespace().next().and_then(|first| first.parse().ok());
-        Duration::from_nanos(first.unwrap_or(0))
+        first.map(Duration::from_nanos).ok_or_else(|| failed(text))
     }
 }
 
@@ -250,7 +252,7 @@ mod tests {
         assert_eq!((again.hit_times.len(), again.failed, origin.given().0), (399, 0, 399));
         let large = connections.run([Wanted { object: 1 << 40, bytes: 300_000 }], Pace::Closed).unwrap();
         assert_eq!((large.miss_times.len(), large.failed), (1, 0));
-        assert!(floor.cpu() > Duration::ZERO);
+        assert!(floor.cpu().unwrap() > Duration::ZERO);
         drop(floor);
         assert!(fs::metadata(scratch.path().join("file")).unwrap().len() >= 3 << 20, "what came is in its file");
     }

@@ -110,7 +110,7 @@ impl Cache {
 }
 
 impl Cache {
-    /// What is saved from now on belongs to this epoch: it has what a cache had that was opened by an index of it, and no more.
+    /// What is saved from now on belongs to this epoch: the cache is new, and has what one had that was opened by an index of it, and no more.
     fn saved_as_of(&self, epoch: u64) {
         self.0.engine.capabilities().epochs.into_iter().for_each(|epochs| epochs.begin_epoch(epoch));
     }

@@ -17,16 +17,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use super::checkpoint::Voids;
 use super::group::{JournalAt, Pending, Removal};
 use super::layout::At;
+use super::limits::FRAME_PATIENCE;
 use super::state::{Fate, Inner, Out, Shadow, State};
 use crate::device::{Op, Outcome, Request};
 use crate::engine::SyncDone;
 use crate::terms::Digest;
 
-/// So many rounds leave a group out before it is told that they do. Each waits for what is on its way to that group, or for the
+/// So many rounds leave a group out, and as long as anybody waits for a frame, before it is told that they do. Each waits for what is on its way to that group, or for the
 /// engine's next turn, so the second one mostly has frames for it.
 const MOST_LEFT_OUT: u32 = 100;
 
@@ -39,15 +41,22 @@ pub struct Ask {
     /// Whether the cache is closed with it.
     pub(super) closing: bool,
     done: Vec<SyncDone>,
-    /// Groups that the rounds before have left out, and how many of them did.
-    left_out: BTreeMap<u32, u32>,
+    /// Groups that the rounds before have left out.
+    left_out: BTreeMap<u32, LeftOut>,
+}
+
+/// Of a group: how many rounds in a row have left it out, and since when.
+#[derive(Clone, Copy)]
+struct LeftOut {
+    rounds: u32,
+    since: Instant,
 }
 
 /// A round on its way.
 pub struct Round {
     pub(super) ask: Ask,
-    /// Groups that have pages for which there was no frame: nothing of them lasts with this round. And how many rounds in a row left them out.
-    left_out: BTreeMap<u32, u32>,
+    /// Groups that have pages for which there was no frame: nothing of them lasts with this round.
+    left_out: BTreeMap<u32, LeftOut>,
     /// Whether something is on its way to each of those: when it has ended, there is a frame.
     is_waited_for: bool,
     /// Writes begun after this one are left to the next round.
@@ -161,15 +170,21 @@ impl Inner {
         self.write_dirty(state, |group| ask.has(group), out);
         let all = state.residents.iter().flat_map(|residents| &residents.pages);
         let unwritten = all.clone().filter(|(at, page)| page.is_dirty && !page.is_writing && ask.has(at.group));
-        let rounds = |group| ask.left_out.get(&group).copied().unwrap_or(0) + 1;
-        let left_out: BTreeMap<_, _> = unwritten.map(|(at, _)| (at.group, rounds(at.group))).collect();
+        let now = self.now();
+        let again = |group| {
+            let before = ask.left_out.get(&group).copied().unwrap_or(LeftOut { rounds: 0, since: now });
+            LeftOut { rounds: before.rounds + 1, ..before }
+        };
+        let left_out: BTreeMap<_, _> = unwritten.map(|(at, _)| (at.group, again(at.group))).collect();
         let writing: BTreeSet<At> =
             all.filter(|(at, resident)| resident.is_writing && ask.has(at.group)).map(|(at, _)| *at).collect();
         let boundary = state.moment;
         state.moment += 1;
         let failed = if ask.done.is_empty() { None } else { state.failed.take() };
         let is_waited_for = left_out.keys().all(|group| writing.iter().any(|at| at.group == *group));
-        let is_hopeless = left_out.values().any(|rounds| *rounds > MOST_LEFT_OUT);
+        // Without the engine's thread nobody waits, and time may stand still.
+        let is_late = |since| !self.options.threads || now.saturating_duration_since(since) >= FRAME_PATIENCE;
+        let is_hopeless = left_out.values().any(|left| left.rounds > MOST_LEFT_OUT && is_late(left.since));
         let failed =
             failed.or_else(|| is_hopeless.then(|| "all frames of a group are on their way to the disk".to_owned()));
         state.round = Some(Round {
@@ -352,10 +367,7 @@ impl Inner {
                 let ask = state.asked.get_or_insert_default();
                 (ask.all, ask.closing) = (ask.all || round.ask.closing, ask.closing || round.ask.closing);
                 ask.groups.extend(round.left_out.keys());
-                for (group, rounds) in round.left_out {
-                    let before = ask.left_out.entry(group).or_default();
-                    *before = rounds.max(*before);
-                }
+                ask.left_out.extend(round.left_out);
                 ask.done.extend(round.ask.done);
             }
             false => {
@@ -369,8 +381,8 @@ impl Inner {
         for size in 0..2 {
             self.serve_wants(state, size, out);
         }
-        // What is left out for pages that are being read would be left out again at once.
-        if round.is_waited_for {
+        // What is left out for pages that are being read would be left out again at once: the engine's thread begins the next one.
+        if round.is_waited_for || !self.options.threads {
             self.begin_round(state, out);
         }
     }

@@ -125,10 +125,12 @@ fn a_page_without_a_frame_is_waited_for() {
 fn so_is_one_that_is_there_when_the_cache_is_closed() {
     let (medium, slow) = slow();
     let (files, last) = with_a_page_without_a_frame(&slow);
+    let inner = files.engine.0.clone();
     let closing = std::thread::spawn(move || files.close());
-    while slow.held.lock().is_empty() {
+    while inner.state.lock().round.is_none() {
         std::thread::yield_now();
     }
+    drop(inner);
     slow.goes_on();
     closing.join().unwrap().unwrap();
     let again = super::tests::over(Arc::new(Memory::over(&medium)), &OPTIONS);
