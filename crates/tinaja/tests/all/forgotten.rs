@@ -114,7 +114,7 @@ fn purges_are_forgotten(engine: &str) {
     version.store(4, SeqCst);
     kill_now(proxy.process.pid());
     proxy.process.wait();
-    damage_saved_indexes(&setup.cache_dir());
+    damage_saved_indexes(setup.cache_dir());
     let proxy = setup.start();
     assert!(versions().iter().all(|version| version == "4"), "{:?}", versions());
     assert!(page(1).unwrap().is_hit() && page(2).unwrap().is_hit(), "what was fetched since counts");
