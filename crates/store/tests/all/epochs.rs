@@ -68,14 +68,14 @@ fn script(engine: EngineRef, disk: &Arc<Faulty>) -> Vec<Epoch> {
         if round % 3 == 1 {
             let _ = block_on(store.flush());
         }
-        let of_round = move |n: u64| (n + round) % 3 == 0;
+        let of_round = move |n: u64| (n + round).is_multiple_of(3);
         if forget(&store, of_round)
             && let Some(number) = store.begin_epoch(0)
         {
             let gone = (0..OBJECTS).filter(|n| of_round(*n)).map(|n| (n, 2 * round + 1)).collect();
             epochs.push(Epoch { number, gone });
         }
-        for n in (0..OBJECTS).filter(|n| (n + round) % 6 == 0) {
+        for n in (0..OBJECTS).filter(|n| (n + round).is_multiple_of(6)) {
             let _ = put(&store, n, 2 * round + 2, 1000);
         }
         let _ = block_on(store.close());

@@ -73,7 +73,10 @@ fn with_a_page_without_a_frame(slow: &Arc<Slow>) -> (FileSystem, u32) {
     (files, last)
 }
 
-struct Flush(Arc<(Mutex<Option<Result<(), String>>>, Condvar)>);
+/// What a flush ended with, once it has.
+type Told = Mutex<Option<Result<(), String>>>;
+
+struct Flush(Arc<(Told, Condvar)>);
 
 impl Flush {
     fn wait(self) -> Result<(), String> {
