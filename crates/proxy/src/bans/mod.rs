@@ -468,8 +468,8 @@ impl Bans {
                 written as f64,
             ),
             gauge(
-                "tinaja_bans_in_doubt",
-                "1 while everything older than purges which have left the file is validated before it is used, else 0.",
+                "tinaja_doubted_bans",
+                "1 while purges that have left the file may name what is stored, so that all that is as old is validated; else 0.",
                 f64::from(u8::from(in_doubt)),
             ),
             counter(
