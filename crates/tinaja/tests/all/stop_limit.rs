@@ -1,4 +1,8 @@
 //! The time to stop is over while purges and a fetch go on: what is written stays right.
+//!
+//! In one of seventy runs two pages that nobody had purged were gone after the restart. The index knows an object by 12 bits of its hash
+//! and the two sets that it may be in: two pages had the same, so each that was stored pushed out the other, and until the restart
+//! both were served from memory. That is how the index is meant, and this test is about what was found on disk before.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -67,6 +71,17 @@ fn purge_all(at: SocketAddr, deployed: &[AtomicBool], done: &AtomicUsize) -> BTr
     purged
 }
 
+/// Has a new process look all pages up on disk. Those that are not there are fetched again, and may push out one that looks alike.
+fn look_up_all(listen: SocketAddr, found: &mut BTreeSet<usize>) {
+    for number in 0..PAGES {
+        let answer = get(listen, &format!("/{number}")).unwrap();
+        assert_eq!(answer.text(), "1");
+        if !answer.is_hit() {
+            found.remove(&number);
+        }
+    }
+}
+
 #[test]
 fn what_is_written_when_the_time_to_stop_is_over_stays_right() {
     for after in [1, 20, 60] {
@@ -85,9 +100,15 @@ fn what_is_written_when_the_time_to_stop_is_over_stays_right() {
         };
         let command = || home.start_with_stop(&mode, "1ms");
         let mut process = command();
-        for number in 0..PAGES {
-            assert_eq!(get(home.listen, &format!("/{number}")).unwrap().text(), "1");
+        look_up_all(home.listen, &mut BTreeSet::new());
+        // Whoever pushed another out is pushed out by that one in the second round, so neither is left.
+        let mut found = BTreeSet::from_iter(0..PAGES);
+        for _ in 0..2 {
+            assert_eq!(stopping(&mut process), Some(0));
+            process = command();
+            look_up_all(home.listen, &mut found);
         }
+        assert!(found.len() + 10 > PAGES, "{}", found.len());
         let done = AtomicUsize::new(0);
         let purged = thread::scope(|scope| {
             let mut reader = TcpStream::connect(home.listen).unwrap();
@@ -104,7 +125,7 @@ fn what_is_written_when_the_time_to_stop_is_over_stays_right() {
         let mut again = command();
         let stale = purged.iter().filter(|number| get(home.listen, &format!("/{number}")).unwrap().text() != "2");
         assert_eq!(stale.collect::<Vec<_>>(), Vec::<&usize>::new(), "of {} purged pages", purged.len());
-        let untouched = (0..PAGES).filter(|number| !deployed[*number].load(SeqCst));
+        let untouched = found.into_iter().filter(|number| !deployed[*number].load(SeqCst));
         for number in untouched {
             let answer = get(home.listen, &format!("/{number}")).unwrap();
             assert!(answer.is_hit() && answer.text() == "1", "{number}: {answer:?}");
