@@ -4,24 +4,29 @@
 //! gone wrong. A page was new and had no frame on the disk yet, and those of its group were old ones, or being written. What is asked for
 //! waits for them now.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tinaja_clock::Clock;
 
 use super::tests::{body, name};
 use super::*;
-use crate::device::{Geometry, Kind as Asked, Medium, Memory, Op};
+use crate::device::wrap::{Fault, Faulty};
+use crate::device::{Geometry, Kind as Asked, Medium, Memory, Op, Request};
 use crate::engine::Buffered;
 use crate::terms::Counters;
 
 /// A disk that puts writes aside as long as it is told so.
 struct Slow {
-    disk: Memory,
+    disk: Arc<dyn Device>,
     holds: AtomicBool,
     held: Mutex<Vec<Op>>,
 }
 
 impl Slow {
+    fn over(disk: Arc<dyn Device>) -> Arc<Slow> {
+        Arc::new(Slow { disk, holds: AtomicBool::new(false), held: Mutex::default() })
+    }
+
     fn goes_on(&self) {
         self.holds.store(false, Ordering::SeqCst);
         let held = std::mem::take(&mut *self.held.lock());
@@ -103,8 +108,8 @@ fn flush(files: &FileSystem) -> Flush {
 
 fn slow() -> (Medium, Arc<Slow>) {
     let medium = Medium::zeroed(OPTIONS.disk_bytes as usize);
-    let slow = Slow { disk: Memory::over(&medium), holds: AtomicBool::new(false), held: Mutex::default() };
-    (medium, Arc::new(slow))
+    let slow = Slow::over(Arc::new(Memory::over(&medium)));
+    (medium, slow)
 }
 
 #[test]
@@ -139,4 +144,103 @@ fn so_is_one_that_is_there_when_the_cache_is_closed() {
     let again = super::tests::over(Arc::new(Memory::over(&medium)), &OPTIONS);
     assert_eq!(*again.read(&name(last), 1).unwrap().unwrap(), *body(last, 12_000));
     again.close().unwrap();
+}
+
+const OF_TWO: FileSystemOptions = FileSystemOptions { groups: 2, disk_bytes: 2 << 20, ..OPTIONS };
+
+/// Objects beside those that are numbered.
+const STAYS: u32 = 900;
+const MOVES: u32 = 901;
+const OLD: u32 = 902;
+const REMOVED: u32 = 903;
+const NEW: u32 = 904;
+
+/// What a power cut has left, at this request of a close whose first round leaves the first of two groups out.
+struct Cut {
+    medium: Medium,
+    disk: Arc<Faulty>,
+    /// Objects of one page each in the first group: all but the last lasted before, and the last has no frame yet.
+    last: u32,
+    /// Whether the close came to its end before that.
+    is_closed: bool,
+    /// Pages that left for the last one: where all frames hold two versions of each page, the one that was used longest ago.
+    evicted: u64,
+}
+
+fn closed_until(cut: u64) -> Cut {
+    let medium = Medium::zeroed(OF_TWO.disk_bytes as usize);
+    let from = Arc::new(AtomicU64::new(u64::MAX));
+    let is_off = from.clone();
+    let plan = move |call, _: &Request| (call >= is_off.load(Ordering::SeqCst)).then_some(Fault::Error);
+    let disk = Arc::new(Faulty::volatile(Arc::new(Memory::over(&medium)), plan));
+    let slow = Slow::over(disk.clone());
+    let files = super::tests::over(slow.clone(), &OF_TWO);
+    let inner = files.engine.0.clone();
+    let last = inner.options.layout.ordinary.frames / 2 + inner.options.layout.ordinary.frames % 2;
+    // Two on one page, so that it stays when one of them moves.
+    [STAYS, MOVES].iter().for_each(|n| files.create(&name(*n), 1, &body(*n, 6_000)).unwrap());
+    (1..last).for_each(|n| files.create(&name(n), 1, &body(n, 12_000)).unwrap());
+    [OLD, REMOVED].iter().for_each(|n| files.create(&name(*n), 2, &body(*n, 6_000)).unwrap());
+    flush(&files).wait().unwrap();
+    slow.holds.store(true, Ordering::SeqCst);
+    let pages: Vec<_> = inner.state.lock().residents[0].pages.keys().copied().collect();
+    pages.into_iter().filter(|at| at.group == 0).for_each(|at| inner.mark_dirty(at));
+    files.engine.write_out();
+    files.create(&name(last), 1, &body(last, 12_000)).unwrap();
+    files.create(&name(MOVES), 2, &body(MOVES, 7_000)).unwrap();
+    files.create(&name(NEW), 2, &body(NEW, 6_000)).unwrap();
+    assert!(files.remove(&name(REMOVED), 2).unwrap());
+    from.store(disk.calls() + cut, Ordering::SeqCst);
+    let closing = std::thread::spawn(move || files.close());
+    while inner.state.lock().round.is_none() {
+        std::thread::yield_now();
+    }
+    slow.goes_on();
+    let is_closed = closing.join().unwrap().is_ok();
+    let evicted = inner.counts.evicted_pages.load(Ordering::Relaxed);
+    Cut { medium, disk, last, is_closed, evicted }
+}
+
+/// One group says that the cache was closed, and the other has not heard of it yet.
+#[test]
+fn the_power_goes_in_a_close_that_takes_two_rounds() {
+    let again = FileSystemOptions { pool_bytes: 1 << 20, ..OF_TWO };
+    let (mut openings, mut between) = (0, 0);
+    for cut in 0.. {
+        let Cut { medium, disk, last, is_closed, evicted } = closed_until(cut);
+        assert!(evicted <= 1, "{evicted}");
+        let held = disk.held_writes();
+        let mut look = |survives: &dyn Fn(usize, usize) -> bool| {
+            openings += 1;
+            let files = super::tests::over(Arc::new(Memory::over(&medium.after(&held, survives))), &again);
+            // How long what is found is; of each version another length.
+            let found = |n: u32| {
+                let object = files.lookup(&name(n)).and_then(|group| files.read(&name(n), group).unwrap())?;
+                assert!(*object == *body(n, object.len()), "other bytes for {n}");
+                Some(object.len())
+            };
+            let ended = if is_closed { "" } else { "not " };
+            let why = format!("the power goes at request {cut} of a close that has {ended}ended");
+            assert!((1..last).all(|n| found(n) == Some(12_000)), "{why}");
+            assert_eq!(found(OLD), Some(6_000), "{why}");
+            let stays = found(STAYS);
+            assert!(stays == Some(6_000) || evicted > 0 && stays.is_none(), "{why}: {stays:?}");
+            let [moved, removed, new, behind] = [MOVES, REMOVED, NEW, last].map(found);
+            assert!(moved == Some(7_000) || !is_closed && moved == Some(6_000), "{why}: {moved:?}");
+            assert!(removed.is_none() || !is_closed, "{why}: {removed:?}");
+            assert!([new, behind] == [Some(6_000), Some(12_000)] || !is_closed, "{why}: {new:?} {behind:?}");
+            between += u32::from(new.is_some() && behind.is_none());
+            files.create(b"later", 2, b"goes on").unwrap();
+            files.close().unwrap();
+        };
+        for subset in 0..1_usize << held.len().min(4) {
+            look(&|n, _| n >= 4 || subset >> n & 1 == 1);
+        }
+        (0..held.len()).for_each(|torn| look(&|n, block| n != torn || block < held[n].1.len() / 1024));
+        if is_closed && held.is_empty() {
+            break;
+        }
+    }
+    println!("{openings} openings, {between} of them between the rounds");
+    assert!(openings > 50 && between > 5, "{openings} {between}");
 }
