@@ -44,6 +44,10 @@ use crate::storage::{Storage, Switch};
 
 /// Threads that wait for name servers, or for a cache to open, at most; they exist while there is something to wait for.
 const MOST_WAITING: usize = 64;
+/// Ready sockets that a thread takes from the system in one go. It looks again after 61 tasks at the latest, so half as many come as leave. With more,
+/// its own queue of 256 would run over into the one that all threads share, whose turn comes seldom: of a thousand busy clients some waited 180 ms while
+/// others were answered in 10.
+const EVENTS_AT_ONCE: usize = 32;
 
 /// A proxy that listens, and does not serve yet.
 pub struct Server {
@@ -225,6 +229,7 @@ pub(crate) fn runtime(config: &Config) -> Result<Runtime, ServeError> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(config.workers.max(1))
         .max_blocking_threads(MOST_WAITING)
+        .max_io_events_per_tick(EVENTS_AT_ONCE)
         .thread_name("proxy")
         .enable_all()
         .build()?;
