@@ -251,3 +251,53 @@ fn control(dir: &Path, given: Option<std::os::unix::net::UnixListener>) -> Optio
         }
     }
 }
+
+/// Of a thousand clients that asked again as soon as they were answered, half had their answers in 10 ms each time and some in 180, where nginx
+/// answers all in 33: each of them was served as soon as its turn came, and turns came to those most that had just had one.
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::net::UdpSocket;
+    use tokio::sync::Barrier;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    const SOCKETS: usize = 600;
+    const TURNS: u32 = 50;
+
+    /// Takes turns as long as there are any: a message to itself is all that a socket waits for.
+    async fn take_turns(left: &AtomicU32, all_are_there: &Barrier) -> u32 {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        socket.connect(socket.local_addr().unwrap()).await.unwrap();
+        all_are_there.wait().await;
+        for taken in 0.. {
+            if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
+                return taken;
+            }
+            assert_eq!(socket.send(b"x").await.unwrap(), 1);
+            socket.readable().await.unwrap();
+            // Nothing is left of it afterwards, so that the next one is waited for.
+            while socket.try_recv(&mut [0; 8]).is_ok() {}
+        }
+        0
+    }
+
+    #[test]
+    fn sockets_that_are_always_ready_have_their_turns_one_after_the_other() {
+        let runtime = runtime(&Config { workers: 1, ..Config::default() }).unwrap();
+        let left = Arc::new(AtomicU32::new(SOCKETS as u32 * TURNS));
+        let all_are_there = Arc::new(Barrier::new(SOCKETS));
+        let mut tasks = JoinSet::new();
+        for _ in 0..SOCKETS {
+            let (left, all_are_there) = (left.clone(), all_are_there.clone());
+            tasks.spawn_on(async move { take_turns(&left, &all_are_there).await }, runtime.handle());
+        }
+        let mut taken = runtime.block_on(tasks.join_all());
+        taken.sort_unstable();
+        let (least, most) = (taken[0], taken[SOCKETS - 1]);
+        println!("{TURNS} turns for each of {SOCKETS} sockets: {least} to {most}");
+        assert!(most <= 2 * least, "{least} to {most}");
+    }
+}
