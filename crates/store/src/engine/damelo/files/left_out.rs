@@ -62,18 +62,37 @@ impl Device for Slow {
 const OPTIONS: FileSystemOptions =
     FileSystemOptions { groups: 1, pool_bytes: 16 << 20, disk_bytes: 1 << 20, ..super::tests::SMALL };
 
+fn half_of_the_frames(files: &FileSystem) -> u32 {
+    files.engine.0.options.layout.ordinary.frames.div_ceil(2)
+}
+
+/// All pages of the first group are on their way to the disk from now on.
+fn write_anew(files: &FileSystem, slow: &Slow) {
+    slow.holds.store(true, Ordering::SeqCst);
+    let pages: Vec<_> = files.engine.0.state.lock().residents[0].pages.keys().copied().collect();
+    pages.into_iter().filter(|at| at.group == 0).for_each(|at| files.engine.0.mark_dirty(at));
+    files.engine.write_out();
+}
+
+/// Closes, and the disk goes on once the first round has begun.
+fn close(files: FileSystem, slow: &Slow) -> Result<(), FileSystemError> {
+    let inner = files.engine.0.clone();
+    let closing = std::thread::spawn(move || files.close());
+    while inner.state.lock().round.is_none() {
+        std::thread::yield_now();
+    }
+    slow.goes_on();
+    closing.join().unwrap()
+}
+
 /// A group of which half of the pages last and are being written anew to the other half of the frames, and one more page, which has none.
 fn with_a_page_without_a_frame(slow: &Arc<Slow>) -> (FileSystem, u32) {
     let files = super::tests::over(slow.clone(), &OPTIONS);
-    let frames = files.engine.0.options.layout.ordinary.frames;
+    let last = half_of_the_frames(&files);
     // One page each.
-    let last = frames / 2 + frames % 2;
     (0..last).for_each(|n| files.create(&name(n), 1, &body(n, 12_000)).unwrap());
     flush(&files).wait().unwrap();
-    slow.holds.store(true, Ordering::SeqCst);
-    let pages: Vec<_> = files.engine.0.state.lock().residents[0].pages.keys().copied().collect();
-    pages.into_iter().for_each(|at| files.engine.0.mark_dirty(at));
-    files.engine.write_out();
+    write_anew(&files, slow);
     files.create(&name(last), 1, &body(last, 12_000)).unwrap();
     (files, last)
 }
@@ -133,14 +152,7 @@ fn a_page_without_a_frame_is_waited_for() {
 fn so_is_one_that_is_there_when_the_cache_is_closed() {
     let (medium, slow) = slow();
     let (files, last) = with_a_page_without_a_frame(&slow);
-    let inner = files.engine.0.clone();
-    let closing = std::thread::spawn(move || files.close());
-    while inner.state.lock().round.is_none() {
-        std::thread::yield_now();
-    }
-    drop(inner);
-    slow.goes_on();
-    closing.join().unwrap().unwrap();
+    close(files, &slow).unwrap();
     let again = super::tests::over(Arc::new(Memory::over(&medium)), &OPTIONS);
     assert_eq!(*again.read(&name(last), 1).unwrap().unwrap(), *body(last, 12_000));
     again.close().unwrap();
@@ -176,27 +188,19 @@ fn closed_until(cut: u64) -> Cut {
     let slow = Slow::over(disk.clone());
     let files = super::tests::over(slow.clone(), &OF_TWO);
     let inner = files.engine.0.clone();
-    let last = inner.options.layout.ordinary.frames / 2 + inner.options.layout.ordinary.frames % 2;
+    let last = half_of_the_frames(&files);
     // Two on one page, so that it stays when one of them moves.
     [STAYS, MOVES].iter().for_each(|n| files.create(&name(*n), 1, &body(*n, 6_000)).unwrap());
     (1..last).for_each(|n| files.create(&name(n), 1, &body(n, 12_000)).unwrap());
     [OLD, REMOVED].iter().for_each(|n| files.create(&name(*n), 2, &body(*n, 6_000)).unwrap());
     flush(&files).wait().unwrap();
-    slow.holds.store(true, Ordering::SeqCst);
-    let pages: Vec<_> = inner.state.lock().residents[0].pages.keys().copied().collect();
-    pages.into_iter().filter(|at| at.group == 0).for_each(|at| inner.mark_dirty(at));
-    files.engine.write_out();
+    write_anew(&files, &slow);
     files.create(&name(last), 1, &body(last, 12_000)).unwrap();
     files.create(&name(MOVES), 2, &body(MOVES, 7_000)).unwrap();
     files.create(&name(NEW), 2, &body(NEW, 6_000)).unwrap();
     assert!(files.remove(&name(REMOVED), 2).unwrap());
     from.store(disk.calls() + cut, Ordering::SeqCst);
-    let closing = std::thread::spawn(move || files.close());
-    while inner.state.lock().round.is_none() {
-        std::thread::yield_now();
-    }
-    slow.goes_on();
-    let is_closed = closing.join().unwrap().is_ok();
+    let is_closed = close(files, &slow).is_ok();
     let evicted = inner.counts.evicted_pages.load(Ordering::Relaxed);
     Cut { medium, disk, last, is_closed, evicted }
 }
