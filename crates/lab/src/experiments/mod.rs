@@ -42,6 +42,7 @@ static ALL: &[Experiment] = &[
     field::EXPERIMENT,
     policies::EXPERIMENT,
     policies::changes::EXPERIMENT,
+    policies::memory::EXPERIMENT,
     own_log::EXPERIMENT,
 ];
 

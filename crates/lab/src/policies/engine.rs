@@ -30,6 +30,26 @@ impl Engine {
         self.failed.take()
     }
 
+    /// Read an object; whether it is there.
+    pub fn get(&mut self, asked: &Asked) -> bool {
+        match self.rig.get(asked.object.into()) {
+            Ok(found) => found.is_some(),
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                false
+            }
+        }
+    }
+
+    /// Store an object, whether it is there or not.
+    pub fn put(&mut self, asked: &Asked) {
+        let object = u64::from(asked.object);
+        let body_bytes = asked.bytes.saturating_sub(beside_body(object)).max(1);
+        if self.rig.put(object, body_bytes, None) {
+            self.stored += asked.bytes;
+        }
+    }
+
     /// The rig that it is on.
     pub fn rig(&self) -> &Rig {
         &self.rig
@@ -38,19 +58,11 @@ impl Engine {
 
 impl Policy for Engine {
     fn ask(&mut self, asked: &Asked) -> bool {
-        let object = u64::from(asked.object);
-        match self.rig.get(object) {
-            Ok(Some(_)) => return true,
-            Ok(None) => {}
-            Err(error) => {
-                self.failed.get_or_insert(error);
-            }
+        let is_hit = self.get(asked);
+        if !is_hit {
+            self.put(asked);
         }
-        let body_bytes = asked.bytes.saturating_sub(beside_body(object)).max(1);
-        if self.rig.put(object, body_bytes, None) {
-            self.stored += asked.bytes;
-        }
-        false
+        is_hit
     }
 
     fn written(&self) -> Option<(u64, u64)> {

@@ -22,7 +22,7 @@ pub use belady::Belady;
 pub use engine::Engine;
 pub use fifo::Fifo;
 pub use gdsf::Gdsf;
-pub use generational::{Generational, Settings};
+pub use generational::{Budget, Generational, Reads, Settings};
 pub use lhd::Lhd;
 pub use lru::Lru;
 pub use replay::{Outcome, Replay, replay};

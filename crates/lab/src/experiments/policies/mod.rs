@@ -3,6 +3,7 @@
 pub mod changes;
 mod engines;
 mod loads;
+pub mod memory;
 mod notes;
 mod runs;
 mod tables;

@@ -155,6 +155,14 @@ impl Disk {
         Some((slot.known?, number, std::mem::take(&mut slot.records)))
     }
 
+    /// Objects that were written beside one in its segment, so many on each side.
+    pub fn beside(&self, number: u32, object: u32, most: usize) -> Vec<u32> {
+        let records = self.segments.get(number as usize).map_or(&[][..], |slot| slot.records.as_slice());
+        let at = records.iter().rposition(|record| record.object == object).unwrap_or(0);
+        let near = records.get(at.saturating_sub(most)..records.len().min(at + most + 1)).unwrap_or_default();
+        near.iter().map(|record| record.object).filter(|other| *other != object).collect()
+    }
+
     /// A segment is free, and says so at its end.
     pub fn release(&mut self, number: u32) {
         self.written += self.layout.summary_bytes(0);

@@ -2,9 +2,10 @@
 //! batches with their padding, summaries, snapshots of the index, free segments. What leaves and what is written again is decided
 //! by [`Generations`], the code that the engine calls, and called as the engine calls it.
 //!
-//! `disk` has the segments and what lies in them.
+//! `disk` has the segments and what lies in them, `memory` an index of which not all is in memory.
 
 mod disk;
+mod memory;
 
 use tinaja_store::layout::LogLayout;
 use tinaja_store::layout::record::NUMBERED_HEADER_BYTES;
@@ -12,6 +13,8 @@ use tinaja_store::replace::generations::{Generations, Log, Parts, Value};
 
 use super::{Asked, Policy};
 use disk::{Disk, NOWHERE, Record};
+use memory::Memory;
+pub use memory::{Budget, Reads};
 
 /// How the engine is set.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +25,8 @@ pub struct Settings {
     pub parts: Parts,
     /// The size of a segment, if not the one that [`LogLayout`] gives.
     pub segment_bytes: Option<u64>,
+    /// Memory of an index that is on the disk as a whole. All of it is in memory where nothing is said.
+    pub index: Option<Budget>,
 }
 
 /// The header of a record.
@@ -35,6 +40,8 @@ const SNAPSHOT_SHARE: u64 = 50;
 const FREE: usize = 2;
 /// A stale entry is found so long after its object left: parts of a lap.
 const STALE_FOR: u64 = 2;
+/// Neighbours in the log that are read along, on each side, where a read of the table led to a record.
+const READ_ALONG: usize = 4;
 /// No object is larger than three fifths of the disk.
 const LARGEST: (u64, u64) = (3, 5);
 
@@ -48,6 +55,8 @@ pub struct Generational {
     snapshot_bytes: u64,
     snapshot_at: u64,
     returned: u64,
+    memory: Option<Memory>,
+    positions: u32,
 }
 
 /// What the index and stale entries know.
@@ -58,11 +67,13 @@ struct Object {
     /// Which of its records is the newest.
     version: u32,
     hits: u8,
+    /// Where it begins: no two records have the same.
+    position: u32,
     /// When it left, if it ever did.
     left: Option<u64>,
 }
 
-const UNKNOWN: Object = Object { segment: NOWHERE, version: 0, hits: 0, left: None };
+const UNKNOWN: Object = Object { segment: NOWHERE, version: 0, hits: 0, position: 0, left: None };
 
 impl Generational {
     /// Empty, on a disk of so many bytes; superblock, snapshots and all are within. `None` if that is too small for an engine.
@@ -86,7 +97,24 @@ impl Generational {
             snapshot_bytes,
             snapshot_at: 0,
             returned: 0,
+            memory: settings.index.map(Memory::new),
+            positions: 0,
         })
+    }
+
+    /// Objects that are there.
+    pub fn live(&self) -> u64 {
+        self.objects.iter().filter(|object| object.segment != NOWHERE).count() as u64
+    }
+
+    /// What lookups read, where the index is on the disk.
+    pub fn reads(&self) -> Option<Reads> {
+        self.memory.as_ref().map(|memory| memory.reads)
+    }
+
+    /// How often an object was asked for, as far as the index knows.
+    fn hits(&self, object: u32, known: &Object) -> u8 {
+        self.memory.as_ref().map_or(known.hits, |memory| memory.hits(object, known.position))
     }
 
     /// The policy as it is now.
@@ -99,13 +127,29 @@ impl Generational {
         self.returned
     }
 
+    /// What is found of an object in the index, where that is on the disk. Of a record that the table led to its neighbours are read along.
+    fn look_up(&mut self, object: u32) {
+        let Some(memory) = &mut self.memory else { return };
+        let there = self.objects.get(object as usize).copied().filter(|known| known.segment != NOWHERE);
+        let by_table = memory.look_up(object, there.map(|known| known.position));
+        let Some(there) = there.filter(|_| by_table) else { return };
+        for other in self.disk.beside(there.segment, object, READ_ALONG) {
+            let known = self.objects.get(other as usize).filter(|known| known.segment == there.segment);
+            known.into_iter().for_each(|known| memory.read_along(other, known.position));
+        }
+    }
+
     /// Forget an object, as a purge does. Whether it was there.
     pub fn remove(&mut self, object: u32) -> bool {
         let Some(known) = self.objects.get_mut(object as usize) else { return false };
         let was_there = std::mem::replace(&mut known.segment, NOWHERE) != NOWHERE;
         known.version += 1;
+        let position = known.position;
         if was_there {
             self.disk.die(object);
+            if let Some(memory) = &mut self.memory {
+                memory.gone(object, position);
+            }
         }
         was_there
     }
@@ -121,10 +165,13 @@ impl Generational {
         }
         let known = self.objects.get(object as usize).copied().unwrap_or(UNKNOWN);
         let log = match self.disk.segment(known.segment) {
-            Some(segment) => self.policy.log_of_kept(segment.log, record_bytes, known.hits),
+            Some(segment) => self.policy.log_of_kept(segment.log, record_bytes, self.hits(object, &known)),
             None => {
                 let lap = self.disk.layout.log_bytes();
-                let is_stale = known.left.is_some_and(|left| self.policy.now() - left < lap / STALE_FOR);
+                let is_stale = match &self.memory {
+                    Some(memory) => memory.is_stale(object),
+                    None => known.left.is_some_and(|left| self.policy.now() - left < lap / STALE_FOR),
+                };
                 self.returned += u64::from(is_stale);
                 self.policy.log_of_new(record_bytes, is_stale)
             }
@@ -140,7 +187,15 @@ impl Generational {
         if self.policy.is_time_to_learn() {
             self.policy.learn(self.disk.segments());
         }
-        if self.disk.written >= self.snapshot_at + SNAPSHOT_SHARE * self.snapshot_bytes {
+        if let Some(memory) = self.memory.as_mut().filter(|memory| memory.is_due()) {
+            let at = |object: u32| {
+                self.objects.get(object as usize).filter(|known| known.segment != NOWHERE).map(|known| known.position)
+            };
+            let bytes = memory.merge(at);
+            self.disk.written += bytes;
+            self.policy.pay(bytes);
+        } else if self.memory.is_none() && self.disk.written >= self.snapshot_at + SNAPSHOT_SHARE * self.snapshot_bytes
+        {
             self.disk.written += self.snapshot_bytes;
             self.snapshot_at = self.disk.written;
             self.policy.pay(self.snapshot_bytes);
@@ -180,7 +235,11 @@ impl Generational {
         let record = Record { object, version: known.version, bytes };
         let Some(segment) = self.disk.append(log, record, now) else { return false };
         if known.segment == NOWHERE {
-            (known.segment, known.hits) = (segment, 0);
+            self.positions += 1;
+            (known.segment, known.hits, known.position) = (segment, 0, self.positions);
+            if let Some(memory) = &mut self.memory {
+                memory.record(object, self.positions);
+            }
         }
         true
     }
@@ -203,7 +262,8 @@ impl Generational {
                 self.leave(record.object, now);
                 continue;
             }
-            let hits = known.hits;
+            let known = *known;
+            let hits = self.hits(record.object, &known);
             self.remove(record.object);
             // A part of a large object may be small enough, but never all of it.
             let kept = !shape.is_large(segment.log) && self.policy.keeps(&segment, record.bytes, hits) && {
@@ -229,6 +289,7 @@ impl Generational {
 
 impl Policy for Generational {
     fn ask(&mut self, asked: &Asked) -> bool {
+        self.look_up(asked.object);
         let known = self.objects.get_mut(asked.object as usize);
         if let Some(known) = known
             && let Some(segment) = self.disk.segment(known.segment)

@@ -1,0 +1,350 @@
+//! What an index costs by the memory it gets: the engine's policy, simulated with an index on disk, beside HashCache's engines.
+
+use tinaja_store::{EngineRef, Settings as StoreSettings, engines};
+
+use super::loads::Load;
+use crate::error::LabError;
+use crate::experiment::{Experiment, Needs, Setup};
+use crate::policies::{
+    Asked, Budget, Engine, Generational, Outcome, Policy, REFERENCES, Reads, Replay, Settings, replay,
+};
+use crate::report::{Cell, Plot, Report, Series, Table};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "policies-memory",
+    shows: "hits and reads of the engine's policy by the memory of its index, simulated; for logs with --trace",
+    paper: "no paper: ours beside HashCache's engines",
+    replays_logs: true,
+    takes_requests: false,
+    resumes: false,
+    needs: Needs::Nothing,
+    run,
+};
+
+/// Disks as parts of the footprint, and the one that HashCache's engines are on too.
+const DISKS: [f64; 3] = [0.05, 0.10, 0.20];
+const ENGINES_DISK: f64 = 0.10;
+/// Smaller ones have too few segments for several logs.
+const LEAST_DISK: u64 = 20_000_000;
+/// Bits for each object on the disk.
+const BITS: [f64; 7] = [0.0, 1.0, 3.0, 8.0, 12.0, 20.0, 32.0];
+const BESIDE: [&str; 3] = ["S3-FIFO", "GDSF", "FIFO"];
+/// The fewest bits first.
+const ENGINES: [EngineRef; 4] =
+    [engines::HASHCACHE_SET, engines::HASHCACHE_SETMEM, engines::HASHCACHE_LOGLRU, engines::HASHCACHE_LOG];
+/// For objects of this size the engines' disks are cut: the default of a new cache.
+const MEAN_OBJECT_BYTES: u64 = 8192;
+
+/// One load on one disk.
+struct Run<'a> {
+    load: &'a Load,
+    part: f64,
+    /// By [`BESIDE`].
+    beside: Vec<Outcome>,
+    /// With all of the index in memory, as it ships, and the objects on the disk at the end.
+    whole: Outcome,
+    objects: u64,
+    /// By [`BITS`].
+    by_bits: Vec<Simulated>,
+    /// By [`ENGINES`], on one of the disks.
+    engines: Vec<Measured>,
+}
+
+struct Simulated {
+    budget: Budget,
+    outcome: Outcome,
+    reads: Reads,
+}
+
+/// An engine itself.
+struct Measured {
+    reads: Reads,
+    hit_ratio: f64,
+    /// Of memory, for each object on the disk.
+    bits: f64,
+}
+
+impl<'a> Run<'a> {
+    /// Errors: an engine gave other bytes than were stored. `None` where the disk is too small.
+    fn of(load: &'a Load, part: f64, disk_bytes: u64, with_engines: bool) -> Result<Option<Run<'a>>, LabError> {
+        let how = Replay::default();
+        let by_name = |name: &&str| REFERENCES.iter().find(|policy| policy.name == *name);
+        let beside =
+            BESIDE.iter().filter_map(by_name).map(|policy| replay(&load.sequence, &mut *(policy.new)(disk_bytes), how));
+        let Some(mut policy) = Generational::new(disk_bytes, Settings::default()) else { return Ok(None) };
+        let whole = replay(&load.sequence, &mut policy, how);
+        let objects = policy.live();
+        let by_bits = BITS.iter().filter_map(|bits| {
+            let budget = Budget::of(*bits, objects);
+            let mut policy = Generational::new(disk_bytes, Settings { index: Some(budget), ..Settings::default() })?;
+            let outcome = replay(&load.sequence, &mut policy, how);
+            Some(Simulated { budget, outcome, reads: policy.reads()? })
+        });
+        let engines = ENGINES.iter().filter(|_| with_engines);
+        let engines = engines.map(|engine| Measured::of(engine, load, disk_bytes)).collect::<Result<_, _>>()?;
+        Ok(Some(Run { load, part, beside: beside.collect(), objects, by_bits: by_bits.collect(), engines, whole }))
+    }
+
+    /// By how many points an outcome is above one of [`BESIDE`].
+    fn points(&self, outcome: &Outcome, other: &str) -> f64 {
+        let found = BESIDE.iter().zip(&self.beside).find(|(name, _)| **name == other);
+        (outcome.hit_ratio() - found.map_or(0.0, |(_, of)| of.hit_ratio())) * 100.0
+    }
+}
+
+/// An engine whose lookups' reads are counted.
+struct Counted {
+    engine: Engine,
+    reads: Reads,
+}
+
+impl Policy for Counted {
+    fn ask(&mut self, asked: &Asked) -> bool {
+        let before = self.engine.rig().requests().reads;
+        let is_hit = self.engine.get(asked);
+        self.reads.count(is_hit, self.engine.rig().requests().reads - before);
+        if !is_hit {
+            self.engine.put(asked);
+        }
+        is_hit
+    }
+}
+
+impl Measured {
+    fn of(engine: EngineRef, load: &Load, disk_bytes: u64) -> Result<Measured, LabError> {
+        let engine = Engine::new(engine, StoreSettings::new(), disk_bytes, MEAN_OBJECT_BYTES)?;
+        let mut counted = Counted { engine, reads: Reads::default() };
+        let outcome = replay(&load.sequence, &mut counted, Replay::default());
+        let stats = counted.engine.rig().read().stats;
+        let bits = stats.index_bytes as f64 * 8.0 / stats.live_objects.max(1) as f64;
+        match counted.engine.failed() {
+            Some(wrong) => Err(wrong),
+            None => Ok(Measured { reads: counted.reads, hit_ratio: outcome.hit_ratio(), bits }),
+        }
+    }
+}
+
+/// Figures of several runs.
+struct Figures(Vec<f64>);
+
+impl Figures {
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
+    }
+
+    fn most(&self) -> f64 {
+        self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn least(&self) -> f64 {
+        self.0.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl FromIterator<f64> for Figures {
+    fn from_iter<I: IntoIterator<Item = f64>>(figures: I) -> Figures {
+        Figures(figures.into_iter().collect())
+    }
+}
+
+fn run(setup: &Setup) -> Result<Report, LabError> {
+    let loads = Load::all(setup)?;
+    let disks: &[f64] = setup.choose(&DISKS, &[ENGINES_DISK]);
+    let least = setup.choose(LEAST_DISK, 0);
+    let mut runs = Vec::new();
+    for load in &loads {
+        for part in disks {
+            let disk_bytes = (load.sequence.bytes as f64 * part) as u64;
+            if disk_bytes >= least {
+                tracing::info!("{}: a disk of {} %", load.title(), part * 100.0);
+                runs.extend(Run::of(load, *part, disk_bytes, *part == ENGINES_DISK)?);
+            }
+        }
+    }
+    let tables = vec![by_bits(&runs), parts(&runs), beside_engines(&runs), engines(&runs), by_run(&runs)];
+    let Experiment { name, shows, paper, .. } = EXPERIMENT;
+    let plots = vec![plot(&runs)];
+    Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes() })
+}
+
+/// What of each run is of so many bits.
+fn simulated<'a>(runs: &'a [Run<'a>], at: usize) -> impl Iterator<Item = (&'a Run<'a>, &'a Simulated)> {
+    runs.iter().filter_map(move |run| Some((run, run.by_bits.get(at)?)))
+}
+
+fn by_bits(runs: &[Run<'_>]) -> Table {
+    let columns = [
+        "bits",
+        "runs",
+        "to S3-FIFO",
+        "worst",
+        "to GDSF",
+        "worst",
+        "to FIFO",
+        "to all in memory",
+        "reads a hit",
+        "most",
+        "reads a miss",
+        "most",
+        "written / stored",
+        "most",
+    ];
+    let mut table = Table::new(
+        "Points of object hits, and reads, by the bits that the index has in memory for each object",
+        &columns,
+    );
+    for (at, bits) in BITS.iter().enumerate() {
+        let all = || simulated(runs, at);
+        let points = |name: &str| all().map(|(run, of)| run.points(&of.outcome, name)).collect::<Figures>();
+        let to_whole = all().map(|(run, of)| (of.outcome.hit_ratio() - run.whole.hit_ratio()) * 100.0);
+        let hits: Figures = all().map(|(_, of)| of.reads.a_hit()).collect();
+        let misses: Figures = all().map(|(_, of)| of.reads.a_miss()).collect();
+        let written: Figures = all().filter_map(|(_, of)| of.outcome.written).collect();
+        let (s3fifo, gdsf) = (points("S3-FIFO"), points("GDSF"));
+        let mut row = vec![Cell::number(*bits, 0), Cell::Count(all().count() as u64)];
+        let points = [s3fifo.mean(), s3fifo.least(), gdsf.mean(), gdsf.least(), points("FIFO").mean()];
+        row.extend(
+            points.into_iter().chain([to_whole.collect::<Figures>().mean()]).map(|points| Cell::number(points, 1)),
+        );
+        row.extend([hits.mean(), hits.most(), misses.mean(), misses.most()].map(|reads| Cell::number(reads, 2)));
+        row.extend([written.mean(), written.most()].map(|written| Cell::number(written, 3)));
+        table.row(row);
+    }
+    table
+}
+
+/// What the memory is used for.
+fn parts(runs: &[Run<'_>]) -> Table {
+    let columns = ["bits", "filter", "changes", "copies", "bits in all", "merged when so much is new %"];
+    let mut table = Table::new("What the bits are used for", &columns);
+    for (at, bits) in BITS.iter().enumerate() {
+        let Some((_, Simulated { budget, .. })) = simulated(runs, at).next() else { continue };
+        let parts = [budget.filter, budget.change_bits(), budget.copies, budget.bits()];
+        let parts = parts.map(|bits| Cell::number(bits, 1)).into_iter();
+        table.row([Cell::number(*bits, 0)].into_iter().chain(parts).chain([Cell::number(budget.changes * 100.0, 2)]));
+    }
+    table
+}
+
+/// Reads a request, beside an engine of as many bits at most that finds as much.
+fn beside_engines(runs: &[Run<'_>]) -> Table {
+    let mut columns = vec!["bits", "runs", "reads a request"];
+    columns.extend(ENGINES.map(|engine| engine.name));
+    columns.extend(["best of no more bits", "ours / that"]);
+    let title =
+        "Reads a request, if HashCache's engines found as many objects: what they read a hit and a miss, at our hits";
+    let mut table = Table::new(title, &columns);
+    for (at, bits) in BITS.iter().enumerate() {
+        let all = || simulated(runs, at).filter(|(run, _)| run.engines.len() == ENGINES.len());
+        let ours = |of: &Simulated| of.reads.a_request(of.outcome.hit_ratio());
+        let theirs = |run: &Run<'_>, of: &Simulated, engine: usize| {
+            let engine = run.engines.get(engine)?;
+            Some((engine.bits, engine.reads.a_request(of.outcome.hit_ratio())))
+        };
+        let mean =
+            |engine: usize| all().filter_map(|(run, of)| Some(theirs(run, of, engine)?.1)).collect::<Figures>().mean();
+        let best = |run: &Run<'_>, of: &Simulated| {
+            let affordable = (0..ENGINES.len()).filter_map(|engine| theirs(run, of, engine));
+            let affordable = affordable.filter(|(needs, _)| needs.floor() <= *bits).map(|(_, reads)| reads);
+            affordable.fold(f64::INFINITY, f64::min)
+        };
+        let bests: Figures = all().map(|(run, of)| best(run, of)).collect();
+        let ratios: Figures = all().map(|(run, of)| ours(of) / best(run, of)).collect();
+        let mut row = vec![Cell::number(*bits, 0), Cell::Count(all().count() as u64)];
+        row.push(Cell::number(all().map(|(_, of)| ours(of)).collect::<Figures>().mean(), 2));
+        row.extend((0..ENGINES.len()).map(|engine| Cell::number(mean(engine), 2)));
+        row.extend([bests.mean(), ratios.mean()].map(|figure| Cell::number(figure, 2)));
+        table.row(row);
+    }
+    table
+}
+
+/// HashCache's engines themselves.
+fn engines(runs: &[Run<'_>]) -> Table {
+    let columns = ["engine", "runs", "bits an object", "objects found %", "reads a hit", "reads a miss"];
+    let mut table = Table::new("HashCache's engines on the disk of a tenth", &columns);
+    for (at, engine) in ENGINES.iter().enumerate() {
+        let all = || runs.iter().filter_map(|run| run.engines.get(at));
+        let mean = |of: fn(&Measured) -> f64| all().map(of).collect::<Figures>().mean();
+        let mut row = vec![engine.name.into(), Cell::Count(all().count() as u64), Cell::number(mean(|of| of.bits), 1)];
+        row.push(Cell::percent(mean(|of| of.hit_ratio)));
+        row.extend([mean(|of| of.reads.a_hit()), mean(|of| of.reads.a_miss())].map(|reads| Cell::number(reads, 2)));
+        table.row(row);
+    }
+    table
+}
+
+fn by_run(runs: &[Run<'_>]) -> Table {
+    let mut columns = vec!["load", "disk %", "objects", "S3-FIFO", "GDSF", "all in memory"];
+    let names = BITS.map(|bits| format!("{bits} bits"));
+    columns.extend(names.iter().map(String::as_str));
+    let mut table = Table::new("Objects found, %, by bits in memory", &columns);
+    for run in runs {
+        let mut row = vec![run.load.title().into(), Cell::number(run.part * 100.0, 0), Cell::Count(run.objects)];
+        row.extend(run.beside.iter().take(2).chain([&run.whole]).map(|outcome| Cell::percent(outcome.hit_ratio())));
+        row.extend(run.by_bits.iter().map(|of| Cell::percent(of.outcome.hit_ratio())));
+        table.row(row);
+    }
+    table
+}
+
+fn plot(runs: &[Run<'_>]) -> Plot {
+    let curve = |reads: fn(&Simulated) -> f64| {
+        let mean = |at: usize| simulated(runs, at).map(|(_, of)| reads(of)).collect::<Figures>().mean();
+        BITS.iter().enumerate().map(|(at, bits)| (*bits, mean(at))).collect::<Vec<_>>()
+    };
+    let series = vec![
+        Series::new("a hit", curve(|of| of.reads.a_hit())),
+        Series::new("a request", curve(|of| of.reads.a_request(of.outcome.hit_ratio()))),
+        Series::new("a miss", curve(|of| of.reads.a_miss())),
+    ];
+    Plot::Lines {
+        title: "Reads by the memory of the index".to_owned(),
+        x: "bits an object on the disk".to_owned(),
+        y: "reads".to_owned(),
+        series,
+    }
+}
+
+fn notes() -> Vec<String> {
+    [
+        "Simulated: no engine ships with this index yet. All of it is on the disk, in pages of 4 KiB by hash, each entry 46 bits with a fifth of \
+         the places empty, and made anew in sequence when so much is new. In memory are what has changed since, a Bloom filter over each \
+         page, and copies of entries (8 bits of hash, 2 of hits, 28 of position in blocks of 4 KiB, enough for 1 TiB), which leave by CLOCK. \
+         Filter and copies are the store's code. Changes are counted as 70 bits each.",
+        "A hit takes one read if memory leads to the record, and two by the table; then the four records on each side of it are read along, and \
+         their entries copied. A miss takes none where the filter knows better, and one by the table. An object that only the table knows counts \
+         as one that nobody has asked for. The bytes that merging writes are in `written / stored`; it reads as many.",
+        "Bits are for each object that is on the disk at the end with all of the index in memory. With 0, what has changed is all there is.",
+        "HashCache's engines are the engines themselves, over a disk in memory. What they read a hit and a miss is counted around each lookup, so \
+         what storing reads is not in it. `bits an object` is memory of the index for each object that is there. Beside ours stands \
+         the one that reads least of those with no more whole bits.",
+        "Disks below 20 MB are left out: their segments are few.",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_memory_reads_less_and_finds_no_less() {
+        let report = run(&Setup::quick()).unwrap();
+        let table = &report.tables[0];
+        let column = |name: &str| table.column(name).into_iter().map(|cell| cell.value().unwrap()).collect::<Vec<_>>();
+        let (hits, misses) = (column("reads a hit"), column("reads a miss"));
+        assert_eq!(hits.len(), BITS.len());
+        // Without memory each hit takes a read of the table and one of the record, but for what has just come.
+        assert!(hits[0] > 1.9 && hits[0] <= 2.0 && misses[0] > 0.97 && misses[0] <= 1.0, "{hits:?} {misses:?}");
+        assert!(hits.windows(2).all(|pair| pair[1] < pair[0]) && hits[BITS.len() - 1] < 1.2, "{hits:?}");
+        assert!(misses.windows(2).skip(1).all(|pair| pair[1] < pair[0]) && misses[BITS.len() - 1] < 0.1, "{misses:?}");
+        let to_whole = column("to all in memory");
+        assert!(to_whole.iter().all(|points| *points > -6.0) && to_whole[BITS.len() - 1] > -2.0, "{to_whole:?}");
+        let engines = &report.tables[3];
+        let bits: Vec<_> = engines.column("bits an object").into_iter().map(|cell| cell.value().unwrap()).collect();
+        assert!(bits[0] < 1.0 && bits[3] > 40.0, "{bits:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! What an index on disk certainly does not hold: a Bloom filter for each of its pages.
+//!
+//! A page's filter is made anew when the page is written, from what it holds by then, so nothing is ever removed from one. `b` bits an
+//! object and `b ln 2` of them set for each leave a lookup of what is absent a read of the page with a probability of 0.6185 to the
+//! power of `b`: 0.24 with three bits, 0.09 with five.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bits that are set for each object, at the most.
+const MOST_HASHES: u32 = 12;
+
+/// See the module. Memory: 8 bytes a word.
+pub struct Filter {
+    words: Box<[AtomicU64]>,
+    pages: u64,
+    words_a_page: u64,
+    hashes: u32,
+}
+
+impl Filter {
+    /// Filters for so many pages that hold so many objects in all, within so many bytes; nothing is known to be absent where these are
+    /// not a word a page. Allocates all of it now.
+    pub fn within(pages: u64, objects: u64, bytes: u64) -> Filter {
+        let pages = pages.max(1);
+        let words_a_page = bytes / 8 / pages;
+        let words = pages * words_a_page;
+        let bits_an_object = (words * 64) as f64 / objects.max(1) as f64;
+        let hashes = (bits_an_object * std::f64::consts::LN_2).round().clamp(1.0, f64::from(MOST_HASHES)) as u32;
+        Filter { words: (0..words).map(|_| AtomicU64::new(0)).collect(), pages, words_a_page, hashes }
+    }
+
+    /// The page of an object, from [`crate::Digest::low`]: scaled, as sets are chosen.
+    pub fn page_of(&self, id_low: u64) -> u64 {
+        ((u128::from(id_low) * u128::from(self.pages)) >> 64) as u64
+    }
+
+    /// How many pages there are.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// Bytes of memory.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.words.len() as u64 * 8 + size_of::<Self>() as u64
+    }
+
+    /// Whether the page of this object may hold it. No lock is taken.
+    pub fn may_hold(&self, id_low: u64) -> bool {
+        let words = self.page(self.page_of(id_low));
+        let is_set =
+            |bit: u64| words.get((bit / 64) as usize).is_some_and(|word| word.load(Relaxed) >> (bit % 64) & 1 == 1);
+        self.words_a_page == 0 || self.bits(id_low).all(is_set)
+    }
+
+    /// A page holds these objects, and no others. Whoever looks one up meanwhile that it held before and holds still finds it: each of
+    /// its bits is set in both.
+    pub fn renew(&self, page: u64, held: impl Iterator<Item = u64>) {
+        let mut words = vec![0_u64; self.words_a_page as usize];
+        for bit in held.flat_map(|id_low| self.bits(id_low)) {
+            if let Some(word) = words.get_mut((bit / 64) as usize) {
+                *word |= 1 << (bit % 64);
+            }
+        }
+        self.page(page).iter().zip(words).for_each(|(word, new)| word.store(new, Relaxed));
+    }
+
+    fn page(&self, page: u64) -> &[AtomicU64] {
+        let at = page.saturating_mul(self.words_a_page) as usize;
+        self.words.get(at..at.saturating_add(self.words_a_page as usize)).unwrap_or_default()
+    }
+
+    /// The bits of an object in its page's filter.
+    fn bits(&self, id_low: u64) -> impl Iterator<Item = u64> + use<> {
+        let hash = xxh3_64(&id_low.to_le_bytes());
+        let (first, step, bits) = (hash as u32, (hash >> 32) as u32 | 1, self.words_a_page * 64);
+        (0..self.hashes).map(move |nth| u64::from(first.wrapping_add(nth.wrapping_mul(step))) * bits >> 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(from: u64) -> impl Iterator<Item = u64> {
+        (from..).map(|n| xxh3_64(&n.to_le_bytes()))
+    }
+
+    fn filled(pages: u64, objects: usize, bits: f64) -> Filter {
+        let filter = Filter::within(pages, objects as u64, (objects as f64 * bits / 8.0) as u64);
+        for page in 0..pages {
+            filter.renew(page, ids(0).take(objects).filter(|id| filter.page_of(*id) == page));
+        }
+        filter
+    }
+
+    /// And of what is absent so many as theory says are taken for present, within a tenth.
+    #[test]
+    fn what_a_page_holds_is_always_found() {
+        for bits in [1.0, 3.0, 5.0, 8.0] {
+            let filter = filled(64, 40_000, bits);
+            assert!(ids(0).take(40_000).all(|id| filter.may_hold(id)), "{bits}");
+            let wrong = ids(1 << 40).take(40_000).filter(|id| filter.may_hold(*id)).count() as f64 / 40_000.0;
+            let theory = 0.6185_f64.powf(bits);
+            println!("{bits} bits an object: {wrong:.4}, {theory:.4} in theory, {} bytes", filter.allocated_bytes());
+            assert!(wrong < theory * 1.1 + 0.02 && wrong > theory * 0.8, "{bits}: {wrong}");
+            assert!(filter.allocated_bytes() <= (40_000.0 * bits / 8.0) as u64 + 64);
+        }
+    }
+
+    #[test]
+    fn a_page_made_anew_holds_nothing_of_before_and_others_stay() {
+        let filter = filled(8, 4000, 8.0);
+        filter.renew(3, std::iter::empty());
+        for id in ids(0).take(4000) {
+            assert_eq!(filter.may_hold(id), filter.page_of(id) != 3);
+        }
+    }
+
+    #[test]
+    fn without_memory_everything_may_be_there() {
+        for filter in [Filter::within(100, 1000, 0), Filter::within(100, 1000, 799), Filter::within(0, 0, 0)] {
+            filter.renew(0, ids(0).take(10));
+            filter.renew(7777, ids(0).take(10));
+            assert!(ids(0).take(100).all(|id| filter.may_hold(id)) && filter.pages() > 0);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The part of an index on disk that is in memory: what was asked for not long ago, and what is new (CLOCK, by set).
+//!
+//! ```text
+//! a slot: hash, 8 to 16 bits | hits, 2 bits, 3 = three or more | position, all ones = empty
+//! ```
+//!
+//! It is a copy: whatever it holds may be dropped, and is found on the disk then, with one read more.
+
+use super::hash::hash;
+use super::packed::Field;
+use super::sets::Sets;
+
+/// Slots of a set.
+const WAYS: usize = 8;
+const HITS_BITS: usize = 2;
+/// The most hits that a slot counts.
+pub const MOST_HITS: u8 = (1 << HITS_BITS) - 1;
+
+/// How a slot is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotBits {
+    /// Of the object's digest. As many others of 256 or more have the same as a set has slots: each costs a read for nothing.
+    pub hash: u8,
+    /// Of its position. The highest position stands for an empty slot.
+    pub position: u8,
+}
+
+impl SlotBits {
+    /// Bits of a slot.
+    pub fn all(&self) -> usize {
+        usize::from(self.hash) + HITS_BITS + usize::from(self.position)
+    }
+}
+
+/// Where an object lies and how often it was asked for, since it is known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where: as the engine counts.
+    pub position: u64,
+    /// How often, up to [`MOST_HITS`]. A full set takes one from each slot when it has to drop one, and all have some.
+    pub hits: u8,
+}
+
+/// See the module. Memory: its slots, and 24 bytes a thousand sets.
+pub struct Resident {
+    sets: Sets,
+    bits: SlotBits,
+}
+
+struct Slots<'a> {
+    bytes: &'a mut [u8],
+    bits: SlotBits,
+}
+
+impl Resident {
+    /// As many sets as fit in so many bytes, all empty. Allocates all of it now.
+    pub fn within(bytes: u64, bits: SlotBits) -> Resident {
+        // Eight slots take as many bytes as a slot has bits.
+        let set_bytes = bits.all();
+        let mut empty = vec![0; set_bytes];
+        (0..WAYS).for_each(|way| Slots { bytes: &mut empty, bits }.put(way, 0, None));
+        Resident { sets: Sets::new(bytes / set_bytes as u64, &empty), bits }
+    }
+
+    /// Objects that have room.
+    pub fn slots(&self) -> u64 {
+        self.sets.len() * WAYS as u64
+    }
+
+    /// Bytes of memory.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.sets.allocated_bytes()
+    }
+
+    fn with<T>(&self, id_low: u64, work: impl FnOnce(&mut Slots<'_>, u16) -> T) -> Option<T> {
+        let (bits, hash) = (self.bits, hash(id_low, self.bits.hash));
+        self.sets.with(self.sets.set_of(id_low), |bytes| work(&mut Slots { bytes, bits }, hash))
+    }
+
+    /// What is known of an object of this hash, if anything is. It may be another one's.
+    pub fn find(&self, id_low: u64) -> Option<Entry> {
+        self.with(id_low, |slots, hash| slots.of(hash).map(|(_, entry)| entry)).flatten()
+    }
+
+    /// The object that lies at this position was asked for; how often since it is known, with this.
+    pub fn hit(&self, id_low: u64, position: u64) -> Option<u8> {
+        let counted = |slots: &mut Slots<'_>, hash| {
+            let (way, entry) = slots.of(hash).filter(|(_, entry)| entry.position == position)?;
+            let hits = (entry.hits + 1).min(MOST_HITS);
+            slots.put(way, hash, Some(Entry { position, hits }));
+            Some(hits)
+        };
+        self.with(id_low, counted).flatten()
+    }
+
+    /// How often the object that lies at this position was asked for, if it is known.
+    pub fn hits(&self, id_low: u64, position: u64) -> Option<u8> {
+        self.find(id_low).filter(|entry| entry.position == position).map(|entry| entry.hits)
+    }
+
+    /// An object lies there. It takes the slot of its hash, or an empty one, or that of what was asked for least; where that was asked
+    /// for, all of the set have been asked for as often less from then on.
+    pub fn enter(&self, id_low: u64, entry: Entry) {
+        self.with(id_low, |slots, hash| {
+            let same = slots.of(hash).map(|(way, _)| way);
+            let way = same.or_else(|| slots.empty()).unwrap_or_else(|| slots.sweep(id_low as usize));
+            slots.put(way, hash, Some(entry));
+        });
+    }
+
+    /// What lies at this position is no longer to be found there; whether it was known.
+    pub fn drop_at(&self, id_low: u64, position: u64) -> bool {
+        let dropped = |slots: &mut Slots<'_>, hash| {
+            let found = slots.of(hash).filter(|(_, entry)| entry.position == position);
+            found.map(|(way, _)| slots.put(way, 0, None)).is_some()
+        };
+        self.with(id_low, dropped) == Some(true)
+    }
+}
+
+impl Slots<'_> {
+    fn fields(&self) -> [Field; 3] {
+        let (hash, position) = (usize::from(self.bits.hash), usize::from(self.bits.position));
+        let field = |shift, bits| Field { shift, bits };
+        [field(0, hash), field(hash, HITS_BITS), field(hash + HITS_BITS, position)]
+    }
+
+    fn nowhere(&self) -> u64 {
+        u64::MAX >> (64 - u32::from(self.bits.position).clamp(1, 64))
+    }
+
+    fn get(&self, way: usize) -> (u16, Option<Entry>) {
+        let [hash, hits, position] = self.fields().map(|field| field.get(self.bytes, self.bits.all(), way));
+        let entry = Entry { position, hits: hits as u8 };
+        (hash as u16, (position != self.nowhere()).then_some(entry))
+    }
+
+    fn put(&mut self, way: usize, hash: u16, entry: Option<Entry>) {
+        let (hits, position) = entry.map_or((0, self.nowhere()), |entry| (entry.hits, entry.position));
+        for (field, value) in self.fields().into_iter().zip([hash.into(), hits.into(), position]) {
+            field.set(self.bytes, self.bits.all(), way, value);
+        }
+    }
+
+    fn of(&self, wanted: u16) -> Option<(usize, Entry)> {
+        (0..WAYS).find_map(|way| {
+            let (hash, entry) = self.get(way);
+            entry.filter(|_| hash == wanted).map(|entry| (way, entry))
+        })
+    }
+
+    fn empty(&self) -> Option<usize> {
+        (0..WAYS).find(|way| self.get(*way).1.is_none())
+    }
+
+    /// The slot of a full set that was asked for least, looked for from some way on; as many hits are taken from all.
+    fn sweep(&mut self, from: usize) -> usize {
+        let ways = || (0..WAYS).map(|way| (from + way) % WAYS);
+        let hits = |slots: &Self, way| slots.get(way).1.map_or(0, |entry| entry.hits);
+        let least = ways().min_by_key(|way| hits(self, *way)).unwrap_or(0);
+        let taken = hits(self, least);
+        for way in ways().filter(|_| taken > 0) {
+            if let (hash, Some(entry)) = self.get(way) {
+                self.put(way, hash, Some(Entry { hits: entry.hits - taken, ..entry }));
+            }
+        }
+        least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BITS: SlotBits = SlotBits { hash: 12, position: 32 };
+
+    fn at(position: u64) -> Entry {
+        Entry { position, hits: 0 }
+    }
+
+    #[test]
+    fn what_was_asked_for_stays_longer() {
+        let resident = Resident::within(46, BITS);
+        assert_eq!((resident.slots(), BITS.all()), (8, 46));
+        (0..8).for_each(|n| resident.enter(n, at(n)));
+        assert_eq!([0, 3, 3, 3, 3].map(|n| resident.hit(n, n)), [Some(1), Some(1), Some(2), Some(3), Some(3)]);
+        assert_eq!((resident.hit(5, 6), resident.hit(9, 9)), (None, None), "another place, and nothing");
+        (100..120).for_each(|n| resident.enter(n, at(n)));
+        assert_eq!((resident.hits(0, 0), resident.hits(3, 3)), (Some(1), Some(3)));
+        assert!((1..8).filter(|n| *n != 3).all(|n| resident.find(n).is_none()));
+        // All have been asked for: the hand goes round, and takes one hit from each.
+        (100..120).filter(|n| resident.find(*n).is_some()).for_each(|n| assert_eq!(resident.hit(n, n), Some(1)));
+        resident.enter(200, at(200));
+        let there: Vec<_> = [0, 3].into_iter().chain(100..120).filter_map(|n| resident.hits(n, n)).collect();
+        assert_eq!((there.len(), there.iter().sum::<u8>()), (7, 2), "{there:?}");
+    }
+
+    #[test]
+    fn what_was_dropped_or_moved_is_not_found_where_it_was() {
+        let resident = Resident::within(4600, BITS);
+        resident.enter(7, at(1));
+        resident.enter(7, Entry { position: 2, hits: 2 });
+        assert_eq!(resident.find(7), Some(Entry { position: 2, hits: 2 }));
+        assert!(!resident.drop_at(7, 1) && resident.drop_at(7, 2) && resident.find(7).is_none());
+    }
+
+    #[test]
+    fn without_memory_nothing_is_known() {
+        for bytes in [0, 45] {
+            let resident = Resident::within(bytes, BITS);
+            resident.enter(7, at(1));
+            assert_eq!((resident.slots(), resident.find(7), resident.hit(7, 1)), (0, None, None));
+            assert!(!resident.drop_at(7, 1));
+        }
+    }
+
+    proptest! {
+        /// What is found is what was said last of the object, or of another one with its hash and set: here there is none.
+        #[test]
+        fn it_knows_what_was_said_last_or_nothing(
+            steps in proptest::collection::vec((0..3_u8, 0..60_u64, 0..1000_u64), 0..300),
+            bits in (12..=16_u8, 10..=40_u8).prop_map(|(hash, position)| SlotBits { hash, position }),
+            sets in 0..6_u64,
+        ) {
+            let resident = Resident::within(sets * bits.all() as u64, bits);
+            let id = |object: u64| object << 58 | object;
+            let mut said = HashMap::new();
+            for (what, object, position) in steps {
+                match what {
+                    0 => {
+                        resident.enter(id(object), at(position));
+                        said.insert(object, position);
+                        prop_assert_eq!(resident.find(id(object)).is_some(), sets > 0);
+                    }
+                    1 => {
+                        let at = said.get(&object).copied().unwrap_or(position);
+                        resident.drop_at(id(object), at);
+                        prop_assert!(resident.find(id(object)).is_none());
+                    }
+                    _ => drop(said.get(&object).map(|at| resident.hit(id(object), *at))),
+                }
+                let known = (0..60).filter_map(|object| Some((object, resident.find(id(object))?)));
+                for (object, entry) in known {
+                    prop_assert_eq!(Some(&entry.position), said.get(&object));
+                }
+            }
+        }
+    }
+}
