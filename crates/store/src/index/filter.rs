@@ -75,7 +75,7 @@ impl Filter {
     fn bits(&self, id_low: u64) -> impl Iterator<Item = u64> + use<> {
         let hash = xxh3_64(&id_low.to_le_bytes());
         let (first, step, bits) = (hash as u32, (hash >> 32) as u32 | 1, self.words_a_page * 64);
-        (0..self.hashes).map(move |nth| u64::from(first.wrapping_add(nth.wrapping_mul(step))) * bits >> 32)
+        (0..self.hashes).map(move |nth| (u64::from(first.wrapping_add(nth.wrapping_mul(step))) * bits) >> 32)
     }
 }
 
