@@ -10,6 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Bits that are set for each object, at the most.
 const MOST_HASHES: u32 = 12;
+/// Words of a page, at the most: bits are chosen by 32 bits of a hash.
+const MOST_WORDS: u64 = 1 << 26;
 
 /// See the module. Memory: 8 bytes a word.
 pub struct Filter {
@@ -24,7 +26,7 @@ impl Filter {
     /// not a word a page. Allocates all of it now.
     pub fn within(pages: u64, objects: u64, bytes: u64) -> Filter {
         let pages = pages.max(1);
-        let words_a_page = bytes / 8 / pages;
+        let words_a_page = (bytes / 8 / pages).min(MOST_WORDS);
         let words = pages * words_a_page;
         let bits_an_object = (words * 64) as f64 / objects.max(1) as f64;
         let hashes = (bits_an_object * std::f64::consts::LN_2).round().clamp(1.0, f64::from(MOST_HASHES)) as u32;
@@ -54,8 +56,9 @@ impl Filter {
         self.words_a_page == 0 || self.bits(id_low).all(is_set)
     }
 
-    /// A page holds these objects, and no others. Whoever looks one up meanwhile that it held before and holds still finds it: each of
-    /// its bits is set in both.
+    /// A page holds these objects, and no others. Lookups may go on meanwhile: what the page held before and holds still is always found,
+    /// since each of its bits is set in both. What is new to it is found once this returns: keep it in memory until then, and until the
+    /// page is on the disk. Renew a page from one thread at a time.
     pub fn renew(&self, page: u64, held: impl Iterator<Item = u64>) {
         let mut words = vec![0_u64; self.words_a_page as usize];
         for bit in held.flat_map(|id_low| self.bits(id_low)) {

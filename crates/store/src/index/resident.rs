@@ -1,4 +1,4 @@
-//! The part of an index on disk that is in memory: what was asked for not long ago, and what is new (CLOCK, by set).
+//! The part of an index on disk that is in memory: what was asked for not long ago, and what is new (a variant of CLOCK, by set).
 //!
 //! ```text
 //! a slot: hash, 8 to 16 bits | hits, 2 bits, 3 = three or more | position, all ones = empty
@@ -19,9 +19,10 @@ pub const MOST_HITS: u8 = (1 << HITS_BITS) - 1;
 /// How a slot is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotBits {
-    /// Of the object's digest. As many others of 256 or more have the same as a set has slots: each costs a read for nothing.
+    /// Of the object's digest, 16 at the most. With 8, one lookup in 32 of what is not here finds another object's entry in a full set,
+    /// and reads for nothing.
     pub hash: u8,
-    /// Of its position. The highest position stands for an empty slot.
+    /// Of its position. The highest position stands for an empty slot; what is beyond is cut off.
     pub position: u8,
 }
 
@@ -37,7 +38,8 @@ impl SlotBits {
 pub struct Entry {
     /// Where: as the engine counts.
     pub position: u64,
-    /// How often, up to [`MOST_HITS`]. A full set takes one from each slot when it has to drop one, and all have some.
+    /// How often, up to [`MOST_HITS`]. When a full set has to drop one, it drops the one with
+    /// the fewest hits and takes that many from all.
     pub hits: u8,
 }
 
@@ -98,8 +100,8 @@ impl Resident {
         self.find(id_low).filter(|entry| entry.position == position).map(|entry| entry.hits)
     }
 
-    /// An object lies there. It takes the slot of its hash, or an empty one, or that of what was asked for least; where that was asked
-    /// for, all of the set have been asked for as often less from then on.
+    /// An object lies there. It takes the slot of its hash, or an empty one, or that of what was asked for least. If even that was asked
+    /// for, its hits are taken from every slot of the set.
     pub fn enter(&self, id_low: u64, entry: Entry) {
         self.with(id_low, |slots, hash| {
             let same = slots.of(hash).map(|(way, _)| way);
@@ -155,7 +157,7 @@ impl Slots<'_> {
 
     /// The slot of a full set that was asked for least, looked for from some way on; as many hits are taken from all.
     fn sweep(&mut self, from: usize) -> usize {
-        let ways = || (0..WAYS).map(|way| (from + way) % WAYS);
+        let ways = || (0..WAYS).map(|way| (from % WAYS + way) % WAYS);
         let hits = |slots: &Self, way| slots.get(way).1.map_or(0, |entry| entry.hits);
         let least = ways().min_by_key(|way| hits(self, *way)).unwrap_or(0);
         let taken = hits(self, least);
@@ -192,7 +194,7 @@ mod tests {
         (100..120).for_each(|n| resident.enter(n, at(n)));
         assert_eq!((resident.hits(0, 0), resident.hits(3, 3)), (Some(1), Some(3)));
         assert!((1..8).filter(|n| *n != 3).all(|n| resident.find(n).is_none()));
-        // All have been asked for: the hand goes round, and takes one hit from each.
+        // All have been asked for: what leaves has the fewest hits, one, and that is taken from each.
         (100..120).filter(|n| resident.find(*n).is_some()).for_each(|n| assert_eq!(resident.hit(n, n), Some(1)));
         resident.enter(200, at(200));
         let there: Vec<_> = [0, 3].into_iter().chain(100..120).filter_map(|n| resident.hits(n, n)).collect();

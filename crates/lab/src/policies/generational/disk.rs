@@ -155,12 +155,17 @@ impl Disk {
         Some((slot.known?, number, std::mem::take(&mut slot.records)))
     }
 
-    /// Objects that were written beside one in its segment, so many on each side.
-    pub fn beside(&self, number: u32, object: u32, most: usize) -> Vec<u32> {
+    /// Records that lie whole within so many bytes behind one in its segment.
+    pub fn behind(&self, number: u32, object: u32, version: u32, bytes: u64) -> Vec<Record> {
         let records = self.segments.get(number as usize).map_or(&[][..], |slot| slot.records.as_slice());
-        let at = records.iter().rposition(|record| record.object == object).unwrap_or(0);
-        let near = records.get(at.saturating_sub(most)..records.len().min(at + most + 1)).unwrap_or_default();
-        near.iter().map(|record| record.object).filter(|other| *other != object).collect()
+        let of = |record: &&Record| record.object == object && record.version == version;
+        let behind = records.iter().skip_while(|record| !of(record)).skip_while(of);
+        let mut end = 0;
+        let fits = |record: &&Record| {
+            end += record.bytes;
+            end <= bytes
+        };
+        behind.take_while(fits).copied().collect()
     }
 
     /// A segment is free, and says so at its end.

@@ -24,16 +24,16 @@ pub struct Budget {
     pub copies: f64,
 }
 
-/// A change: what of the object's set and fingerprint its place in memory does not say, a position in blocks of 4 KiB on a disk of up
-/// to 1 TiB, hits, and what it is. A fifth of the places is empty.
+/// A change: the bits of a hash that tell the object from others near it, a position in blocks of 4 KiB on a disk of up to 1 TiB, hits,
+/// and what it is. A fifth of the places is empty.
 const CHANGE_BITS: f64 = (24 + 28 + 2 + 2) as f64 / 0.8;
 /// A copy, with such a position.
 const COPY: SlotBits = SlotBits { hash: 8, position: 28 };
-/// An entry of the table, as a snapshot of today has it. A fifth of the places is empty.
-const ENTRY_BITS: f64 = 46.0 / 0.8;
+/// An entry of the table: 18 bits of a hash, which two of a page share once in 500 lookups, and a position. A fifth of the places is empty.
+const ENTRY_BITS: f64 = (18 + 28) as f64 / 0.8;
 const PAGE_BYTES: u64 = 4096;
 
-/// Bits of the filter by bits in all. Between these it is in proportion. More would spare misses reads and cost hits as many.
+/// Bits of the filter by bits in all, in proportion between these. A larger filter would save reads of misses and cost reads of hits.
 const FILTER: [(f64, f64); 7] =
     [(1.0, 0.0), (3.0, 0.8), (8.0, 2.0), (12.0, 2.5), (20.0, 3.5), (32.0, 7.0), (64.0, 7.0)];
 /// The part that may change, by bits in all, within bounds.
@@ -41,7 +41,8 @@ const CHANGES_A_BIT: f64 = 1.0 / 800.0;
 const CHANGES: (f64, f64) = (0.004, 0.02);
 
 impl Budget {
-    /// So many bits for each of so many objects. A budget below what changes need gets that.
+    /// So many bits for each of so many objects. A budget too small for the changes is raised to what
+    /// they need.
     pub fn of(bits: f64, objects: u64) -> Budget {
         let between = |[(from, low), (to, high)]: [(f64, f64); 2]| {
             (bits > from).then(|| low + (high - low) * ((bits - from) / (to - from)).min(1.0))
@@ -85,6 +86,11 @@ impl Reads {
         (*lookups, *of_them) = (*lookups + 1, *of_them + reads);
     }
 
+    /// The part of lookups that found their object.
+    pub fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / (self.hits + self.misses).max(1) as f64
+    }
+
     /// Reads for each hit.
     pub fn a_hit(&self) -> f64 {
         self.of_hits as f64 / self.hits.max(1) as f64
@@ -107,6 +113,8 @@ pub struct Memory {
     copies: Resident,
     changes: HashMap<u32, Change>,
     most_changes: usize,
+    /// Changes there were at the most.
+    peak: usize,
     /// Positions by object, as of when the table was made.
     table: HashMap<u32, u32>,
     table_bytes: u64,
@@ -148,6 +156,7 @@ impl Memory {
             copies: Resident::within(bytes(budget.copies), COPY),
             changes: HashMap::new(),
             most_changes: ((budget.objects as f64 * budget.changes) as usize).max(1),
+            peak: 0,
             table: HashMap::new(),
             table_bytes,
             reads: Reads::default(),
@@ -155,11 +164,13 @@ impl Memory {
         }
     }
 
-    /// Look an object up that is at this position, or nowhere, and count what that reads. Whether the table led to it.
-    pub fn look_up(&mut self, object: u32, there: Option<u32>) -> bool {
+    /// Look an object up that is at this position, or nowhere, and count what that reads if it `counts`. Whether the table led to it.
+    pub fn look_up(&mut self, object: u32, there: Option<u32>, counts: bool) -> bool {
         self.stale = None;
         let LookUp { reads, by_table } = self.reads_for(object, there);
-        self.reads.count(there.is_some(), reads);
+        if counts {
+            self.reads.count(there.is_some(), reads);
+        }
         by_table
     }
 
@@ -217,14 +228,28 @@ impl Memory {
     /// An object is at a position from now on.
     pub fn record(&mut self, object: u32, position: u32) {
         self.changes.insert(object, Change::There { position, hits: 0 });
+        self.peak = self.peak.max(self.changes.len());
     }
 
-    /// It is no longer at its position. An entry of the table shows by itself that what it leads to has left.
+    /// It is no longer at its position: its segment leaves, of which the table's entries tell by themselves, or it is recorded anew.
     pub fn gone(&mut self, object: u32, position: u32) {
         self.copies.drop_at(id_of(object), position.into());
         if let Some(change) = self.changes.get_mut(&object) {
             *change = Change::Gone;
         }
+    }
+
+    /// It was removed, and its segment stays: what the table says of it is void.
+    pub fn removed(&mut self, object: u32) {
+        if self.table.contains_key(&object) {
+            self.changes.insert(object, Change::Gone);
+            self.peak = self.peak.max(self.changes.len());
+        }
+    }
+
+    /// Bytes of memory at the most: filter, copies, and as many changes as there were.
+    pub fn most_bytes(&self) -> u64 {
+        self.filter.allocated_bytes() + self.copies.allocated_bytes() + (self.peak as f64 * CHANGE_BITS / 8.0) as u64
     }
 
     /// Whether the table is to be made anew.
@@ -235,7 +260,11 @@ impl Memory {
     /// Make it anew: what leads to where its object is stays, and what has changed is entered. The bytes that are written.
     pub fn merge(&mut self, position: impl Fn(u32) -> Option<u32>) -> u64 {
         self.table.retain(|object, at| position(*object) == Some(*at));
-        for (object, change) in self.changes.drain() {
+        // By hash, as a real one goes through the pages: and the same each time.
+        let mut changes: Vec<_> = self.changes.drain().collect();
+        changes.sort_unstable_by_key(|(object, _)| id_of(*object));
+        for (object, change) in changes {
+            self.table.remove(&object);
             if let Change::There { position, hits } = change {
                 self.table.insert(object, position);
                 self.copies.enter(id_of(object), Entry { position: position.into(), hits });
@@ -275,21 +304,26 @@ mod tests {
         let budget = |filter, copies| Budget { objects: 1000, filter, changes: 0.5, copies };
         let mut memory = Memory::new(budget(0.0, 0.0));
         (0..100).for_each(|object| memory.record(object, object));
-        assert!(!memory.look_up(7, Some(7)) && memory.reads.of_hits == 1, "it has not been merged yet");
+        assert!(!memory.look_up(7, Some(7), true) && memory.reads.of_hits == 1, "it has not been merged yet");
         assert!(memory.merge(|object| (object != 9).then_some(object)) >= 100 * 46 / 8);
-        assert!(memory.look_up(7, Some(7)) && memory.look_up(7, Some(7)) && memory.reads.of_hits == 5);
-        assert!(!memory.look_up(500, None) && memory.reads.of_misses == 1);
+        assert!(memory.look_up(7, Some(7), true) && memory.look_up(7, Some(7), true) && memory.reads.of_hits == 5);
+        assert!(!memory.look_up(500, None, true) && memory.reads.of_misses == 1);
         memory.gone(8, 8);
-        assert!(!memory.look_up(8, None) && memory.is_stale(8) && memory.reads.of_misses == 2);
+        assert!(!memory.look_up(8, None, true) && memory.is_stale(8) && memory.reads.of_misses == 2);
+        memory.gone(5, 5);
+        memory.removed(5);
+        assert!(!memory.look_up(5, None, true) && !memory.is_stale(5) && memory.reads.of_misses == 2, "a mark says so");
+        memory.look_up(7, Some(7), false);
+        assert_eq!((memory.reads.hits, memory.reads.of_hits), (3, 5), "what does not count");
 
         let mut memory = Memory::new(budget(16.0, 38.0));
         (0..100).for_each(|object| memory.record(object, object));
-        memory.look_up(7, Some(7));
+        memory.look_up(7, Some(7), true);
         memory.merge(Some);
         assert_eq!((memory.hits(7, 7), memory.hits(6, 6), memory.hits(7, 8)), (1, 0, 0));
-        assert!((0..100).all(|object| !memory.look_up(object, Some(object))));
+        assert!((0..100).all(|object| !memory.look_up(object, Some(object), true)));
         assert_eq!((memory.reads.of_hits, memory.hits(7, 7), memory.hits(6, 6)), (101, 2, 1));
-        assert!((500..600).all(|object| !memory.look_up(object, None)));
+        assert!((500..600).all(|object| !memory.look_up(object, None, true)));
         assert!(memory.reads.a_miss() < 0.03, "{:?}", memory.reads);
         memory.gone(7, 7);
         assert_eq!(memory.hits(7, 7), 0);

@@ -40,8 +40,8 @@ const SNAPSHOT_SHARE: u64 = 50;
 const FREE: usize = 2;
 /// A stale entry is found so long after its object left: parts of a lap.
 const STALE_FOR: u64 = 2;
-/// Neighbours in the log that are read along, on each side, where a read of the table led to a record.
-const READ_ALONG: usize = 4;
+/// So many bytes behind a record are read with it where a read of the table led there.
+const READ_ALONG: u64 = 32 << 10;
 /// No object is larger than three fifths of the disk.
 const LARGEST: (u64, u64) = (3, 5);
 
@@ -107,9 +107,9 @@ impl Generational {
         self.objects.iter().filter(|object| object.segment != NOWHERE).count() as u64
     }
 
-    /// What lookups read, where the index is on the disk.
-    pub fn reads(&self) -> Option<Reads> {
-        self.memory.as_ref().map(|memory| memory.reads)
+    /// What lookups read, where the index is on the disk, and bytes of memory that it took at the most.
+    pub fn reads(&self) -> Option<(Reads, u64)> {
+        self.memory.as_ref().map(|memory| (memory.reads, memory.most_bytes()))
     }
 
     /// How often an object was asked for, as far as the index knows.
@@ -127,20 +127,32 @@ impl Generational {
         self.returned
     }
 
-    /// What is found of an object in the index, where that is on the disk. Of a record that the table led to its neighbours are read along.
+    /// What is found of an object in the index, where that is on the disk. Where the table leads to a record, what lies behind
+    /// it is read along. Lookups count once the disk was full.
     fn look_up(&mut self, object: u32) {
         let Some(memory) = &mut self.memory else { return };
         let there = self.objects.get(object as usize).copied().filter(|known| known.segment != NOWHERE);
-        let by_table = memory.look_up(object, there.map(|known| known.position));
+        let counts = self.stored >= self.disk.layout.log_bytes();
+        let by_table = memory.look_up(object, there.map(|known| known.position), counts);
         let Some(there) = there.filter(|_| by_table) else { return };
-        for other in self.disk.beside(there.segment, object, READ_ALONG) {
-            let known = self.objects.get(other as usize).filter(|known| known.segment == there.segment);
-            known.into_iter().for_each(|known| memory.read_along(other, known.position));
+        for record in self.disk.behind(there.segment, object, there.version, READ_ALONG) {
+            let newest = |known: &&Object| known.segment == there.segment && known.version == record.version;
+            let known = self.objects.get(record.object as usize).filter(newest);
+            known.into_iter().for_each(|known| memory.read_along(record.object, known.position));
         }
     }
 
     /// Forget an object, as a purge does. Whether it was there.
     pub fn remove(&mut self, object: u32) -> bool {
+        let was_there = self.take_out(object);
+        if let Some(memory) = self.memory.as_mut().filter(|_| was_there) {
+            memory.removed(object);
+        }
+        was_there
+    }
+
+    /// An object is no longer where it was.
+    fn take_out(&mut self, object: u32) -> bool {
         let Some(known) = self.objects.get_mut(object as usize) else { return false };
         let was_there = std::mem::replace(&mut known.segment, NOWHERE) != NOWHERE;
         known.version += 1;
@@ -187,19 +199,21 @@ impl Generational {
         if self.policy.is_time_to_learn() {
             self.policy.learn(self.disk.segments());
         }
-        if let Some(memory) = self.memory.as_mut().filter(|memory| memory.is_due()) {
-            let at = |object: u32| {
-                self.objects.get(object as usize).filter(|known| known.segment != NOWHERE).map(|known| known.position)
-            };
-            let bytes = memory.merge(at);
-            self.disk.written += bytes;
-            self.policy.pay(bytes);
-        } else if self.memory.is_none() && self.disk.written >= self.snapshot_at + SNAPSHOT_SHARE * self.snapshot_bytes
-        {
+        self.merge_if_due();
+        if self.memory.is_none() && self.disk.written >= self.snapshot_at + SNAPSHOT_SHARE * self.snapshot_bytes {
             self.disk.written += self.snapshot_bytes;
             self.snapshot_at = self.disk.written;
             self.policy.pay(self.snapshot_bytes);
         }
+    }
+
+    /// Make the table of an index on disk anew, if enough has changed.
+    fn merge_if_due(&mut self) {
+        let Some(memory) = self.memory.as_mut().filter(|memory| memory.is_due()) else { return };
+        let there = |known: &&Object| known.segment != NOWHERE;
+        let bytes = memory.merge(|object| self.objects.get(object as usize).filter(there).map(|known| known.position));
+        self.disk.written += bytes;
+        self.policy.pay(bytes);
     }
 
     /// A large object is parts, one behind the other, in as many segments as that takes.
@@ -224,6 +238,7 @@ impl Generational {
             if !self.clean(home.map_or(now, |home| home.born)) {
                 return false;
             }
+            self.merge_if_due();
         }
         let is_stored = self.append(object, bytes, log, now);
         self.stored += if is_stored { bytes } else { 0 };
@@ -264,7 +279,7 @@ impl Generational {
             }
             let known = *known;
             let hits = self.hits(record.object, &known);
-            self.remove(record.object);
+            self.take_out(record.object);
             // A part of a large object may be small enough, but never all of it.
             let kept = !shape.is_large(segment.log) && self.policy.keeps(&segment, record.bytes, hits) && {
                 let log = self.policy.log_of_kept(segment.log, record.bytes, hits);
@@ -280,7 +295,7 @@ impl Generational {
     }
 
     fn leave(&mut self, object: u32, now: u64) {
-        self.remove(object);
+        self.take_out(object);
         if let Some(known) = self.objects.get_mut(object as usize) {
             known.left = Some(now);
         }
