@@ -74,6 +74,8 @@ pub struct Reads {
     pub of_hits: u64,
     /// Reads for those that did not.
     pub of_misses: u64,
+    /// Requests to the disk besides: what storing takes.
+    pub stores: f64,
 }
 
 impl Reads {
@@ -101,9 +103,19 @@ impl Reads {
         self.of_misses as f64 / self.misses.max(1) as f64
     }
 
+    /// Requests to the disk besides, for each miss.
+    pub fn a_store(&self) -> f64 {
+        self.stores / self.misses.max(1) as f64
+    }
+
     /// Reads for each request if so many of them are hits, as a part.
     pub fn a_request(&self, hit_ratio: f64) -> f64 {
         self.a_hit() * hit_ratio + self.a_miss() * (1.0 - hit_ratio)
+    }
+
+    /// Requests to the disk, reads and writes, for each request if so many are hits.
+    pub fn ios_a_request(&self, hit_ratio: f64) -> f64 {
+        self.a_request(hit_ratio) + self.a_store() * (1.0 - hit_ratio)
     }
 }
 

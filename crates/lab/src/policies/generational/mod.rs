@@ -56,6 +56,9 @@ pub struct Generational {
     snapshot_at: u64,
     returned: u64,
     memory: Option<Memory>,
+    /// Bytes written until lookups counted, and bytes that merges have read since.
+    counts_from: Option<u64>,
+    merged: u64,
     positions: u32,
 }
 
@@ -98,6 +101,8 @@ impl Generational {
             snapshot_at: 0,
             returned: 0,
             memory: settings.index.map(Memory::new),
+            counts_from: None,
+            merged: 0,
             positions: 0,
         })
     }
@@ -107,9 +112,13 @@ impl Generational {
         self.objects.iter().filter(|object| object.segment != NOWHERE).count() as u64
     }
 
-    /// What lookups read, where the index is on the disk, and bytes of memory that it took at the most.
+    /// What lookups read, where the index is on the disk, and bytes of memory that it took at the most. What is
+    /// written, and read to merge, counts as requests as large as a batch.
     pub fn reads(&self) -> Option<(Reads, u64)> {
-        self.memory.as_ref().map(|memory| (memory.reads, memory.most_bytes()))
+        let memory = self.memory.as_ref()?;
+        let written = self.disk.written - self.counts_from.unwrap_or(self.disk.written);
+        let stores = (written + self.merged) as f64 / self.disk.layout.batch_bytes() as f64;
+        Some((Reads { stores, ..memory.reads }, memory.most_bytes()))
     }
 
     /// How often an object was asked for, as far as the index knows.
@@ -133,6 +142,9 @@ impl Generational {
         let Some(memory) = &mut self.memory else { return };
         let there = self.objects.get(object as usize).copied().filter(|known| known.segment != NOWHERE);
         let counts = self.stored >= self.disk.layout.log_bytes();
+        if counts {
+            self.counts_from.get_or_insert(self.disk.written);
+        }
         let by_table = memory.look_up(object, there.map(|known| known.position), counts);
         let Some(there) = there.filter(|_| by_table) else { return };
         for record in self.disk.behind(there.segment, object, there.version, READ_ALONG) {
@@ -213,6 +225,7 @@ impl Generational {
         let there = |known: &&Object| known.segment != NOWHERE;
         let bytes = memory.merge(|object| self.objects.get(object as usize).filter(there).map(|known| known.position));
         self.disk.written += bytes;
+        self.merged += if self.counts_from.is_some() { bytes } else { 0 };
         self.policy.pay(bytes);
     }
 
