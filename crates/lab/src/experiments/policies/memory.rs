@@ -373,6 +373,7 @@ mod tests {
         // Without memory each hit takes a read of the table and one of the record, but for what has just come.
         assert!(hits[0] > 1.9 && hits[0] <= 2.0 && misses[0] > 0.97 && misses[0] <= 1.0, "{hits:?} {misses:?}");
         assert!(hits.windows(2).all(|pair| pair[1] < pair[0]) && hits[BITS.len() - 1] < 1.2, "{hits:?}");
+        // The first copies cost misses a little, where another object has the same hash: with 1 bit there is no filter yet.
         assert!(misses.windows(2).skip(1).all(|pair| pair[1] < pair[0]) && misses[BITS.len() - 1] < 0.1, "{misses:?}");
         let to_whole = column("to all in memory");
         assert!(to_whole.iter().all(|points| *points > -6.0) && to_whole[BITS.len() - 1] > -2.0, "{to_whole:?}");
