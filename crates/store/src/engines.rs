@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 pub use crate::engine::damelo::{ELEVATOR, FRAME_SIZE, GROUP_BY_SITE, GROUPS, LARGE_FRAMES, POOL};
-pub use crate::engine::generational::{INDEX_ENTRIES, VALUE};
+pub use crate::engine::generational::{INDEX_ENTRIES, INDEX_MEMORY, VALUE};
 pub use crate::engine::hashcache::settings::{
     BIN_SIZE, HASH_BITS, POSITIONS_IN_MEMORY, PREFETCH, SETS_IN_MEMORY, WAYS,
 };

@@ -125,8 +125,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether no record newer than the one at `place` has come that may be a version of the object, since a probe said
     /// `seen`. An engine that asks the disk answers for itself, and says no where it cannot tell.
     fn is_newest(&self, at: &Placement<'_>, place: Place, seen: Places) -> bool {
-        let newer = |places: Places| places.iter().take_while(|other| *other >= place).collect::<Vec<_>>();
-        matches!(self.probe(at), Probe::At(now) if newer(now) == newer(seen))
+        is_newest_by(self.probe(at), place, seen)
     }
 
     /// Whether the bytes at `place` are still those of the record written there.
@@ -160,6 +159,12 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Write everything out and stop the engine's threads. Appends are refused from now on.
     fn close(&self, done: SyncDone);
+}
+
+/// Whether nothing newer than what lies at `place` has come between a probe that said `seen` and this one.
+pub(crate) fn is_newest_by(probe: Probe, place: Place, seen: Places) -> bool {
+    let newer = |places: Places| places.iter().take_while(|other| *other >= place).collect::<Vec<_>>();
+    matches!(probe, Probe::At(now) if newer(now) == newer(seen))
 }
 
 /// Of an engine with settings of which none is wrong with the others.

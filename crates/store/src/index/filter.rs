@@ -50,7 +50,12 @@ impl Filter {
 
     /// Whether the page of this object may hold it. No lock is taken.
     pub fn may_hold(&self, id_low: u64) -> bool {
-        let words = self.page(self.page_of(id_low));
+        self.may_page_hold(self.page_of(id_low), id_low)
+    }
+
+    /// The same, of whoever divides objects among pages in another way.
+    pub fn may_page_hold(&self, page: u64, id_low: u64) -> bool {
+        let words = self.page(page);
         let is_set =
             |bit: u64| words.get((bit / 64) as usize).is_some_and(|word| word.load(Relaxed) >> (bit % 64) & 1 == 1);
         self.words_a_page == 0 || self.bits(id_low).all(is_set)

@@ -15,5 +15,5 @@ pub use packed::Field;
 pub use ranks::Ranked;
 pub use resident::{Resident, SlotBits};
 pub use row::Row;
-pub use sets::Sets;
+pub use sets::{Sets, Shape};
 pub use some_sets::SomeSets;

@@ -6,6 +6,8 @@
 //!
 //! It is a copy: whatever it holds may be dropped, and is found on the disk then, with one read more.
 
+use std::ops::Range;
+
 use super::hash::hash;
 use super::packed::Field;
 use super::sets::Sets;
@@ -110,6 +112,25 @@ impl Resident {
         });
     }
 
+    /// Nothing is known any more of an object of this hash, or of another one with it.
+    pub fn forget(&self, id_low: u64) {
+        self.with(id_low, |slots, hash| slots.of(hash).map(|(way, _)| slots.put(way, 0, None)));
+    }
+
+    /// Nothing is known any more of what lies at these positions. Walks all slots: milliseconds a million.
+    pub fn drop_in(&self, positions: &Range<u64>) {
+        for set in 0..self.sets.len() {
+            self.sets.with(set, |bytes| {
+                let mut slots = Slots { bytes, bits: self.bits };
+                for way in 0..WAYS {
+                    if slots.get(way).1.is_some_and(|entry| positions.contains(&entry.position)) {
+                        slots.put(way, 0, None);
+                    }
+                }
+            });
+        }
+    }
+
     /// What lies at this position is no longer to be found there; whether it was known.
     pub fn drop_at(&self, id_low: u64, position: u64) -> bool {
         let dropped = |slots: &mut Slots<'_>, hash| {
@@ -208,6 +229,11 @@ mod tests {
         resident.enter(7, Entry { position: 2, hits: 2 });
         assert_eq!(resident.find(7), Some(Entry { position: 2, hits: 2 }));
         assert!(!resident.drop_at(7, 1) && resident.drop_at(7, 2) && resident.find(7).is_none());
+        (0..40).for_each(|n| resident.enter(n << 56 | n, at(n)));
+        resident.forget(3 << 56 | 3);
+        resident.drop_in(&(10..20));
+        let there: Vec<_> = (0..40).filter(|n| resident.find(n << 56 | n).is_some()).collect();
+        assert_eq!(there, (0..40).filter(|n| *n != 3 && !(10..20).contains(n)).collect::<Vec<_>>());
     }
 
     #[test]

@@ -51,6 +51,8 @@ struct SegmentsState {
     /// Since when nothing is free though something is asked for.
     starved_since: Option<Instant>,
     passed_over: u64,
+    /// Whether the cleaner is to look round at once.
+    is_called: bool,
 }
 
 /// To whom a segment belongs, and who has it open.
@@ -92,7 +94,14 @@ impl Segments {
         if let Some(holds) = current.and_then(|place| holds.get_mut(layout.region_number(place))) {
             holds.is_current = true;
         }
-        let state = Mutex::new(SegmentsState { holds, free, newest: current, starved_since: None, passed_over: 0 });
+        let state = Mutex::new(SegmentsState {
+            holds,
+            free,
+            newest: current,
+            starved_since: None,
+            passed_over: 0,
+            is_called: false,
+        });
         let (entries, reserve, work) = (entries.max(1), AtomicUsize::new(0), Condvar::new());
         Segments { clock, layout, homes, entries, reserve, in_turn: false, state, work }
     }
@@ -220,10 +229,17 @@ impl Segments {
     /// Wait until fewer are free than there should be, but no longer than `most`; whether that is so.
     pub fn wait_for_work(&self, most: Duration) -> bool {
         let mut state = self.state.lock();
-        if self.ready(&state) >= self.low() {
+        if self.ready(&state) >= self.low() && !state.is_called {
             self.clock.wait_for(&self.work, &mut state, most);
         }
+        state.is_called = false;
         self.ready(&state) < self.low()
+    }
+
+    /// Whoever waits for work is to look round at once: something else than a free segment is missing.
+    pub fn call(&self) {
+        self.state.lock().is_called = true;
+        self.work.notify_all();
     }
 
     /// Whether enough are free.

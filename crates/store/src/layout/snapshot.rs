@@ -64,9 +64,32 @@ impl SnapshotLayout {
         self.base + number % 2 * self.area_bytes()
     }
 
+    /// Where on the device a page of the snapshot of this number lies.
+    pub fn page_at(&self, snapshot: u64, page: u64) -> u64 {
+        self.area(snapshot) + page * self.page_bytes()
+    }
+
+    /// What a page holds that was read from there; `None` if it is not as it was written for this snapshot.
+    pub fn content<'a>(&self, stamp: Stamp, snapshot: u64, page: u64, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let (stamped, content) = bytes.split_at_checked(STAMP_BYTES)?;
+        let content = content.get(..self.page_content_bytes as usize)?;
+        (stamped == page_stamp(stamp, snapshot, page, content)).then_some(content)
+    }
+
     fn header_at(&self, number: u64) -> u64 {
         self.area(number) + self.pages * self.page_bytes()
     }
+}
+
+fn page_stamp(stamp: Stamp, snapshot: u64, page: u64, content: &[u8]) -> [u8; STAMP_BYTES] {
+    let mut bytes = Vec::with_capacity(STAMP_BYTES);
+    bytes.extend_from_slice(&PAGE_MAGIC.to_le_bytes());
+    bytes.extend_from_slice(&(page as u32).to_le_bytes());
+    bytes.extend_from_slice(&snapshot.to_le_bytes());
+    bytes.extend_from_slice(&xxh3_64_with_seed(content, stamp.seed).to_le_bytes());
+    debug_assert_eq!(bytes.len(), STAMP_CHECKED_BYTES);
+    bytes.extend_from_slice(&xxh3_64_with_seed(&bytes, stamp.seed).to_le_bytes());
+    bytes.try_into().unwrap_or([0; STAMP_BYTES])
 }
 
 /// A whole snapshot's header.
@@ -104,15 +127,14 @@ impl Snapshots<'_> {
             let mut content = page(number);
             content.resize(self.layout.page_content_bytes as usize, 0);
             let mut stamped = AlignedBuf::zeroed(self.layout.page_bytes() as usize);
-            let stamp = self.page_stamp(header.number, number, &content);
+            let stamp = page_stamp(self.stamp, header.number, number, &content);
             if let Some((to_stamp, rest)) = stamped.split_first_chunk_mut()
                 && let Some((to_content, _)) = rest.split_at_mut_checked(content.len())
             {
                 *to_stamp = stamp;
                 to_content.copy_from_slice(&content);
             }
-            let at = self.layout.area(header.number) + number * self.layout.page_bytes();
-            blocking::write(self.device, at, stamped)?;
+            blocking::write(self.device, self.layout.page_at(header.number, number), stamped)?;
         }
         settle()?;
         self.write_header(header)?;
@@ -146,28 +168,13 @@ impl Snapshots<'_> {
 
     /// Read every page of a snapshot into `page`; false if one is not as it was written.
     pub fn read(&self, header: SnapshotHeader, mut page: impl FnMut(u64, &[u8])) -> bool {
-        (0..self.layout.pages).all(|number| {
-            let at = self.layout.area(header.number) + number * self.layout.page_bytes();
-            let Ok(bytes) = blocking::read(self.device, at, self.layout.page_bytes() as usize) else { return false };
-            let Some((stamp, content)) = bytes.split_at_checked(STAMP_BYTES) else { return false };
-            let content = content.get(..self.layout.page_content_bytes as usize).unwrap_or_default();
-            let right = stamp == self.page_stamp(header.number, number, content);
-            if right {
-                page(number, content);
-            }
-            right
-        })
+        (0..self.layout.pages).all(|number| self.page(header.number, number).map(|content| page(number, &content)).is_some())
     }
 
-    fn page_stamp(&self, snapshot: u64, page: u64, content: &[u8]) -> [u8; STAMP_BYTES] {
-        let mut stamp = Vec::with_capacity(STAMP_BYTES);
-        stamp.extend_from_slice(&PAGE_MAGIC.to_le_bytes());
-        stamp.extend_from_slice(&(page as u32).to_le_bytes());
-        stamp.extend_from_slice(&snapshot.to_le_bytes());
-        stamp.extend_from_slice(&xxh3_64_with_seed(content, self.stamp.seed).to_le_bytes());
-        debug_assert_eq!(stamp.len(), STAMP_CHECKED_BYTES);
-        stamp.extend_from_slice(&xxh3_64_with_seed(&stamp, self.stamp.seed).to_le_bytes());
-        stamp.try_into().unwrap_or([0; STAMP_BYTES])
+    /// Read one page of the snapshot of this number, and wait for it; `None` if it is not as it was written.
+    pub fn page(&self, snapshot: u64, page: u64) -> Option<Vec<u8>> {
+        let bytes = blocking::read(self.device, self.layout.page_at(snapshot, page), self.layout.page_bytes() as usize);
+        Some(self.layout.content(self.stamp, snapshot, page, &bytes.ok()?)?.to_vec())
     }
 
     fn header_bytes(&self, header: SnapshotHeader) -> Vec<u8> {

@@ -22,6 +22,8 @@ struct OnDisk {
     /// Whether the directories of hosts overlap, and pages of the mapped file have 4096 bytes.
     overlapping: bool,
     small_pages: bool,
+    /// Memory of an index that lies on the disk.
+    index_memory: Option<u64>,
 }
 
 impl Default for OnDisk {
@@ -35,6 +37,7 @@ impl Default for OnDisk {
             cyclic: false,
             overlapping: false,
             small_pages: false,
+            index_memory: None,
         }
     }
 }
@@ -67,6 +70,9 @@ impl Harness for OnDisk {
         }
         if self.small_pages {
             settings.set(&engines::PAGE_SIZE, 4096);
+        }
+        if let Some(bytes) = self.index_memory {
+            settings.set(&engines::INDEX_MEMORY, bytes);
         }
         // A third of a disk with a table is log. It is to hold heads of 64 KiB, and 1 MB in one object where it is tiny.
         let log_bytes = if size == Size::Ample { 128 << 20 } else { 8 << 20 };
@@ -103,7 +109,8 @@ impl Harness for OnDisk {
 
     /// Those with all places in memory, over a log.
     fn sweeps(&self) -> bool {
-        ["hashcache-log", "hashcache-logn", "segmented", "generational"].contains(&self.engine.name)
+        let all = ["hashcache-log", "hashcache-logn", "segmented", "generational"];
+        all.contains(&self.engine.name) && self.index_memory.is_none()
     }
 }
 
@@ -184,6 +191,15 @@ contract_of!(
     with_hot_objects: { memory_bytes: 4 << 20 },
     cyclic: { cyclic: true },
     with_small_pages: { small_pages: true },
+);
+
+// With the index on the disk, and nothing of it in memory that need not be, or a part.
+contract_of!(
+    generational_index_on_disk,
+    engines::GENERATIONAL,
+    without_memory: { index_memory: Some(0) },
+    with_hot_objects: { index_memory: Some(8 << 10), memory_bytes: 4 << 20 },
+    on_two_disks: { index_memory: Some(64 << 10), disks: 2 },
 );
 
 contract_of!(

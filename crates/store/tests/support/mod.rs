@@ -70,6 +70,10 @@ macro_rules! for_every_engine {
             fn hashcache_log_with_prefetching() {
                 $crate::support::with_prefetching(|| super::$test(tinaja_store::engines::HASHCACHE_LOG));
             }
+            #[test]
+            fn generational_with_its_index_on_disk() {
+                $crate::support::with_index_on_disk(|| super::$test(tinaja_store::engines::GENERATIONAL));
+            }
         })*
     };
 }
@@ -88,6 +92,7 @@ macro_rules! test_of_each {
 thread_local! {
     static PREFETCHES: Cell<bool> = const { Cell::new(false) };
     static GROUPS: Cell<bool> = const { Cell::new(false) };
+    static ON_DISK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What is put from this thread from now on belongs to one of a few groups, if the test's stores read these together.
@@ -107,7 +112,19 @@ pub fn with_prefetching(test: impl FnOnce()) {
     PREFETCHES.set(false);
 }
 
+/// Run a test whose stores have their index on the disk, and no memory for it but what it cannot do without.
+pub fn with_index_on_disk(test: impl FnOnce()) {
+    ON_DISK.set(true);
+    test();
+    ON_DISK.set(false);
+}
+
 /// Whether this is such a test.
+pub fn has_index_on_disk() -> bool {
+    ON_DISK.get()
+}
+
+/// Whether this is a test with prefetching.
 pub fn prefetches() -> bool {
     PREFETCHES.get()
 }
@@ -122,9 +139,10 @@ pub fn plan_as(engine: EngineRef, disk_bytes: u64) -> Box<dyn Cut> {
     plan_with(engine, &asked(), disk_bytes)
 }
 
-/// Settings of this test's stores: whether related objects are read together.
+/// Settings of this test's stores: whether related objects are read together, and whether the index is on the disk.
 pub fn asked() -> Settings {
-    if prefetches() { Settings::new().with(&engines::PREFETCH, 1) } else { Settings::new() }
+    let settings = if prefetches() { Settings::new().with(&engines::PREFETCH, 1) } else { Settings::new() };
+    if has_index_on_disk() { settings.with(&engines::INDEX_MEMORY, 0) } else { settings }
 }
 
 /// [`plan_as`] with other settings.

@@ -1,22 +1,28 @@
 //! What the cleaner does: it takes snapshots, has the policy learn, and cleans.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::RwLock;
 
 use super::engine::Inner;
+use super::index::AnyIndex;
 use super::{keep, snapshot, void};
 use crate::engine::Place;
 use crate::engine::segments::cleaner::Cleans;
-use crate::engine::segments::{Displaced, Indexed};
-use crate::layout::SummaryEntry;
+use crate::engine::segments::{Displaced, Index, MOST_HITS};
+use crate::layout::{Log, Segments, SummaryEntry};
 use crate::layout::scan::Scan;
 use crate::replace::generations::Segment;
 
 impl Cleans for Inner {
-    fn indexed(&self) -> &Indexed {
-        &self.indexed
+    fn log(&self) -> &Log {
+        &self.indexed.log
+    }
+
+    fn segments(&self) -> &Arc<Segments> {
+        &self.indexed.segments
     }
 
     fn publishing(&self) -> &RwLock<()> {
@@ -26,10 +32,13 @@ impl Cleans for Inner {
     fn look_round(&self) {
         if self.policy.is_time_to_learn() {
             learn(self);
-            age(self);
+            if let AnyIndex::Memory(index) = &self.indexed.index {
+                age(self, index);
+            }
         }
-        if snapshot::is_due(self) {
-            snapshot::take(self, false);
+        if snapshot::is_due(self) && !snapshot::take(self, false) {
+            // Whoever waits for room among the changes is to be told that there will be none.
+            self.indexed.index.table().into_iter().for_each(|table| table.wake());
         }
     }
 
@@ -39,6 +48,10 @@ impl Cleans for Inner {
         // A disk that was given up takes nothing any more.
         if frontier.is_closed() || frontier.is_retired() {
             return false;
+        }
+        // What is written again needs room among the changes.
+        if self.indexed.index.table().is_some_and(|table| table.is_due()) {
+            snapshot::take(self, false);
         }
         next(self).is_some_and(|region| clean_one(self, region))
     }
@@ -57,14 +70,23 @@ fn learn(engine: &Inner) {
 const ROUNDS: u128 = 5;
 
 /// What empty slots remember grows older, in as many sets as are due.
-fn age(engine: &Inner) {
-    let (sets, lap) = (engine.indexed.index.slots().len(), engine.indexed.log.layout.log_bytes());
+fn age(engine: &Inner, index: &Index) {
+    let (sets, lap) = (index.sets().len(), engine.indexed.log.layout.log_bytes());
     let due = |time: u64| (u128::from(time) * ROUNDS * u128::from(sets) / u128::from(lap.max(1))) as u64;
     let now = engine.policy.now();
     let from = due(engine.aged_at.swap(now, Relaxed));
     for set in from..due(now).min(from.saturating_add(sets)) {
-        engine.indexed.index.age(set % sets);
+        index.age(set % sets);
     }
+}
+
+/// The rounds by which what empty slots remember is older than when this was last asked.
+pub fn rounds(engine: &Inner) -> u64 {
+    let round = (engine.indexed.log.layout.log_bytes() / ROUNDS as u64).max(1);
+    let (from, now) = (engine.aged_at.load(Relaxed), engine.policy.now());
+    let rounds = now.saturating_sub(from) / round;
+    engine.aged_at.store(from + rounds * round, Relaxed);
+    rounds.min(MOST_HITS.into())
 }
 
 fn segment(engine: &Inner, number: usize) -> Segment {
@@ -109,6 +131,7 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     let (device, layout, stamp) = (&*indexed.log.device, indexed.log.layout, indexed.log.stamp);
     let scan = Scan { device, layout, stamp, damaged: RefCell::default() };
     let number = layout.region_number(region);
+    let _leaving = Leaving::begin(engine, number);
     let entries = scan.summary(region).or_else(|| summary_of_young(engine, &scan, region));
     let was_rewritten = match &entries {
         Some(entries) => {
@@ -125,7 +148,7 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     };
     let is_covered = || engine.tally.known(number).last_number < engine.covered().by_both();
     let is_said =
-        || entries.as_ref().is_some_and(|entries| void::say_again(engine, engine.tally.known(number).log, entries));
+        || entries.as_ref().is_some_and(|entries| void::say_again(engine, region, engine.tally.known(number).log, entries));
     // Snapshots need no free segment, so there is a way on whatever is full.
     let by_snapshots = || (0..2).all(|_| is_covered() || snapshot::take(engine, false)) && is_covered();
     let is_known_elsewhere = is_covered() || is_said() || by_snapshots();
@@ -140,6 +163,22 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     engine.cleaned.fetch_add(1, Relaxed);
     indexed.log.frontier.room_was_made();
     true
+}
+
+/// While a segment is cleaned no copies are made of what the table says of it.
+struct Leaving<'a>(&'a Inner);
+
+impl<'a> Leaving<'a> {
+    fn begin(engine: &'a Inner, number: usize) -> Self {
+        engine.indexed.index.table().into_iter().for_each(|table| table.leaves(number));
+        Leaving(engine)
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.indexed.index.table().into_iter().for_each(|table| table.has_left());
+    }
 }
 
 /// A summary waits until what it speaks of lasts: that of a segment which leaves young may not be on the disk yet.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use super::index::AnyIndex;
 use super::options::GenerationalOptions;
 use super::recover::{self, Opened};
 use super::snapshot::{self, Covered};
@@ -18,10 +19,10 @@ use crate::engine::epoch::Epochs;
 use crate::engine::segments::figures::{
     CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, RETURNED_OBJECTS, SNAPSHOT_BYTES,
 };
-use crate::engine::segments::{Indexed, Recalled, cleaner};
+use crate::engine::segments::{Finds, Indexed, Recalled, cleaner};
 use crate::engine::{
     Capabilities, Engine, FetchDone, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record, SavesEpochs,
-    SyncDone, closing, parts,
+    SyncDone, closing, is_newest_by, parts,
 };
 use crate::layout::Log;
 use crate::layout::log::LogCounters;
@@ -40,7 +41,7 @@ pub struct Generational(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) options: GenerationalOptions,
-    pub(super) indexed: Arc<Indexed>,
+    pub(super) indexed: Arc<Indexed<AnyIndex>>,
     pub(super) policy: Generations,
     pub(super) tally: Tally,
     pub(super) storing: Storing,
@@ -136,9 +137,12 @@ impl Inner {
     /// Append a client's record and enter it, beside others that do so.
     fn append_new(&self, cx: &mut Context<'_>, at: &Placement<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         let _publishing = self.publishing.read();
+        if !self.has_room(cx, record) {
+            return Poll::Pending;
+        }
         let log = self.log_of(at, record);
         let (place, bytes) = ready!(self.append(cx, log, record))?;
-        self.indexed.index.enter_by(record.kind, record.id.low(), place, |hits, place| self.worth(hits, place));
+        self.indexed.index.enter(record.kind, record.id.low(), place, |hits, place| self.worth(hits, place));
         let now = self.policy.stored(bytes);
         self.stored.fetch_add(bytes, Relaxed);
         match record.kind {
@@ -153,6 +157,20 @@ impl Inner {
             Kind::Whole => self.policy.stored_in(LogNumber(log), bytes),
         }
         Poll::Ready(Ok(place))
+    }
+
+    /// Whether the index takes what a record says now; if not, whoever asked is woken once it does. It takes it too where nobody makes room.
+    fn has_room(&self, cx: &mut Context<'_>, record: &Record<'_>) -> bool {
+        let Some(table) = self.indexed.index.table().filter(|_| record.kind != Kind::Extent) else { return true };
+        let frontier = &self.indexed.log.frontier;
+        let has_room = table.has_failed()
+            || frontier.is_closed()
+            || frontier.is_retired()
+            || table.has_room(record.id.low(), Some(cx.waker()));
+        if !has_room {
+            self.indexed.segments.call();
+        }
+        has_room
     }
 
     fn log_of(&self, at: &Placement<'_>, record: &Record<'_>) -> u8 {
@@ -194,7 +212,7 @@ impl Inner {
     }
 
     /// What an object at a place with so many hits is worth to the index, as a number that keeps the order.
-    fn worth(&self, hits: u8, place: Place) -> u64 {
+    pub(super) fn worth(&self, hits: u8, place: Place) -> u64 {
         let known = self.tally.known(self.indexed.log.layout.region_number(place));
         self.policy.worth_of_one(&known.segment(known.objects), hits).max(0.0).to_bits()
     }
@@ -240,11 +258,11 @@ impl Engine for Generational {
     }
 
     fn probe(&self, at: &Placement<'_>) -> Probe {
-        self.0.indexed.probe(&at.digest)
+        AnyIndex::probe(&self.0.indexed, &at.digest)
     }
 
     fn fetch(&self, at: &Placement<'_>, places: Places, done: FetchDone) {
-        self.0.indexed.fetch(at.digest, places, done);
+        AnyIndex::fetch(&self.0.indexed, at.digest, places, done);
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
@@ -279,12 +297,19 @@ impl Engine for Generational {
         self.0.indexed.index.forget(at.digest.low(), place);
     }
 
-    fn touch(&self, at: &Placement<'_>, _place: Place) {
+    fn touch(&self, at: &Placement<'_>, place: Place) {
         // Wherever it lies by now: whoever has a copy in memory need not know that it was written again.
-        let Some(place) = self.0.indexed.index.hit(at.digest.low()) else { return };
+        let Some(place) = self.0.indexed.index.hit(at.digest.low(), place) else { return };
         let known = self.0.tally.known(self.0.indexed.log.layout.region_number(place));
         let segment = known.segment(0);
         self.0.policy.hit(segment.log, self.0.policy.now().saturating_sub(segment.born));
+    }
+
+    fn is_newest(&self, at: &Placement<'_>, place: Place, seen: Places) -> bool {
+        match self.0.indexed.index.table() {
+            Some(table) => table.leads_to(at.digest.low(), place),
+            None => is_newest_by(self.probe(at), place, seen),
+        }
     }
 
     fn is_live(&self, place: Place) -> bool {
@@ -296,16 +321,16 @@ impl Engine for Generational {
     }
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
-        self.0.indexed.walk(cursor, most)
+        self.0.indexed.index.walk(cursor, most)
     }
 
     /// A record that the cleaner writes again keeps its slot, and so does a newer version.
     fn walks_all(&self) -> bool {
-        true
+        self.0.indexed.index.table().is_none()
     }
 
     fn fetch_any(&self, place: Place, done: FetchDone) {
-        self.0.indexed.fetch_any(place, done);
+        AnyIndex::fetch_any(&self.0.indexed, place, done);
     }
 
     fn stats(&self) -> Stats {
@@ -325,11 +350,15 @@ impl Engine for Generational {
 
     fn refuse_appends(&self) {
         self.0.indexed.log.frontier.refuse();
+        self.0.indexed.index.table().into_iter().for_each(|table| table.wake());
     }
 
     fn close(&self, done: SyncDone) {
         let (inner, device) = (self.0.clone(), self.0.indexed.log.device.clone());
-        let begin = |told| self.0.indexed.log.frontier.close(told);
+        let begin = |told| {
+            self.0.indexed.log.frontier.close(told);
+            self.0.indexed.index.table().into_iter().for_each(|table| table.wake());
+        };
         let save = move || {
             let _alone = inner.indexed.log.device.clock().lock(&inner.cleaning);
             snapshot::take(&inner, true);

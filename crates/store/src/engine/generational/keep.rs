@@ -1,6 +1,7 @@
 //! Writing again what is worth more than what leaves.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
 
 use super::engine::Inner;
 use crate::device::blocking;
@@ -9,6 +10,7 @@ use crate::engine::{Kind, Place, Record};
 use crate::layout::SummaryEntry;
 use crate::memory::aligned::{round_down, round_up};
 use crate::replace::generations::Segment;
+use crate::terms::WhyNot;
 
 /// Records with no more bytes between them are read together: a disk passes over these as fast as it reads them.
 const GAP: u64 = 32 << 10;
@@ -67,7 +69,10 @@ fn append_again(engine: &Inner, entry: &SummaryEntry, log: u8, record: &Record<'
     cleaner::write(
         engine,
         || index.hits(entry.id_low, entry.place).is_some(),
-        |cx| engine.append(cx, log, record),
+        |cx| match index.has_room(entry.id_low, None) {
+            true => engine.append(cx, log, record),
+            false => Poll::Ready(Err(WhyNot::Slow)),
+        },
         |(place, bytes)| {
             index.follow(entry.id_low, entry.place, place);
             engine.rewritten.fetch_add(bytes, Relaxed);

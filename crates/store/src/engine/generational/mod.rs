@@ -36,6 +36,7 @@
 
 mod clean;
 mod engine;
+mod index;
 mod keep;
 mod ledger;
 mod options;
@@ -43,6 +44,7 @@ mod record;
 mod recover;
 mod snapshot;
 mod storing;
+mod table;
 mod tally;
 mod void;
 
@@ -51,4 +53,4 @@ mod tests;
 
 pub use engine::Generational;
 pub use options::{GenerationalOptions, entries_within, index_bytes};
-pub use record::{GENERATIONAL, INDEX_ENTRIES, TWO_SETS, VALUE};
+pub use record::{GENERATIONAL, INDEX_ENTRIES, INDEX_MEMORY, TWO_SETS, VALUE};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ledger;
+use super::{ledger, table};
 use crate::engine::segments::{Choices, Index, SLOT_BITS, WAYS};
 use crate::index::Sets;
 use crate::index::limits::MAX_SLOTS;
@@ -26,6 +26,8 @@ pub struct GenerationalOptions {
     pub stamp: Stamp,
     /// What a hit counts.
     pub value: Value,
+    /// Bytes of memory for an index on the disk; `None` for one in memory.
+    pub index_memory: Option<u64>,
     /// How often the disk is synced without being asked.
     pub flush_every: Option<Duration>,
     /// Nothing is written; appends are refused.
@@ -80,6 +82,8 @@ pub struct Plan {
     pub entries: Option<u64>,
     /// What a hit counts.
     pub value: Value,
+    /// See [`GenerationalOptions::index_memory`].
+    pub index_memory: Option<u64>,
 }
 
 impl GenerationalOptions {
@@ -96,7 +100,7 @@ impl GenerationalOptions {
 
     /// The same for a disk that was planned before. `None` if its numbers do not fit each other.
     pub fn of(layout: LogLayout, slots: u64, plan: &Plan) -> Option<Self> {
-        let Plan { reserved, mean_object_bytes, stamp, choices, value, .. } = *plan;
+        let Plan { reserved, mean_object_bytes, stamp, choices, value, index_memory, .. } = *plan;
         let saved = saved(slots, reserved, choices);
         let fits = reserved.checked_add(saved.area_bytes().checked_mul(2)?)? == layout.base
             && slots / SLOTS_A_SEGMENT >= layout.regions;
@@ -108,6 +112,7 @@ impl GenerationalOptions {
             mean_object_bytes,
             stamp,
             value,
+            index_memory,
             flush_every: None,
             read_only: false,
         })
@@ -116,6 +121,13 @@ impl GenerationalOptions {
     /// Records of a segment that an index needs, at the most.
     pub fn entries(&self) -> usize {
         (self.layout.region_bytes / LEAST_OBJECT_BYTES) as usize
+    }
+
+    /// The index on the disk, if that is where it is to be.
+    pub fn table_plan(&self) -> Option<table::Plan> {
+        let GenerationalOptions { layout, slots, choices, saved, mean_object_bytes, stamp, .. } = *self;
+        let memory_bytes = self.index_memory?;
+        Some(table::Plan { saved, slots, choices, memory_bytes, mean_object_bytes, layout, stamp })
     }
 
     /// Pages of a snapshot that hold the index; what is said of the segments is behind them.

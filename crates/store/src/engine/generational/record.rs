@@ -44,6 +44,21 @@ pub static INDEX_ENTRIES: Setting = Setting {
     nothing: None,
 };
 
+/// Bytes of memory for the index, which lies on the disk then: what has changed, a filter, and copies of what was asked for. Without it all
+/// of the index is in memory. Nothing on the disk depends on it, so a cache may be opened with more or less at any time.
+pub static INDEX_MEMORY: Setting = Setting {
+    name: "index-memory",
+    takes: Takes::Bytes,
+    value_name: "",
+    help: "",
+    lasts: false,
+    made_with: "",
+    unit: "bytes",
+    missing: "has no index of which a part can be in memory",
+    out_of_range: "",
+    nothing: None,
+};
+
 /// What a hit counts where it is decided what leaves: a hit as such, its bytes, or between the two. Nothing on the disk depends on it.
 pub static VALUE: Setting = Setting {
     name: "value",
@@ -66,7 +81,7 @@ const VALUES: [Value; 3] = [Value::Objects, Value::Bytes, Value::Balanced];
 pub static GENERATIONAL: EngineRecord = EngineRecord {
     name: "generational",
     about: "46 bits of memory per object; evicts what is worth least by size, age and popularity, for the most hits",
-    settings: &[&TWO_SETS, &INDEX_ENTRIES, &VALUE],
+    settings: &[&TWO_SETS, &INDEX_ENTRIES, &INDEX_MEMORY, &VALUE],
     counts_objects: true,
     wrong: none_wrong,
     figures: &[
@@ -111,7 +126,8 @@ fn plan(ask: &Ask<'_>) -> Plan {
     let choices = if settings.get(&TWO_SETS) == Some(0) { Choices::One } else { Choices::Two };
     let value = settings.get(&VALUE).and_then(|value| VALUES.get(usize::try_from(value).ok()?).copied());
     let (value, entries) = (value.unwrap_or_default(), settings.get(&INDEX_ENTRIES));
-    Plan { bytes, reserved, mean_object_bytes, stamp, choices, entries, value }
+    let index_memory = settings.get(&INDEX_MEMORY);
+    Plan { bytes, reserved, mean_object_bytes, stamp, choices, entries, value, index_memory }
 }
 
 fn boxed(plan: Option<GenerationalOptions>) -> Option<Box<dyn Cut>> {

@@ -16,9 +16,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::index::AnyIndex;
 use super::ledger::Ledger;
 use super::options::GenerationalOptions;
 use super::snapshot::{Covered, header, read_header};
+use super::table::Table;
 use super::tally::{Known, Tally};
 use crate::device::{Device, blocking};
 use crate::engine::Place;
@@ -32,7 +34,7 @@ use crate::replace::Generations;
 
 /// What was found, ready for use.
 pub struct Opened {
-    pub index: Index,
+    pub index: AnyIndex,
     pub frontier: Arc<Frontier>,
     pub policy: Generations,
     pub tally: Tally,
@@ -56,13 +58,37 @@ const STEP: u64 = 3;
 /// A whole snapshot.
 struct Loaded {
     header: SnapshotHeader,
-    sets: Sets,
+    slots: Slots,
     ledger: Ledger,
+}
+
+/// The slots of a snapshot, or none: where the index goes by them.
+enum Slots {
+    /// In memory.
+    Memory(Sets),
+    /// On the disk, in the snapshot of this number.
+    Disk(Box<Table>, Option<u64>),
+}
+
+impl Slots {
+    fn none(options: &GenerationalOptions) -> Slots {
+        match options.table_plan() {
+            None => Slots::Memory(Index::room(options.slots)),
+            Some(plan) => Slots::Disk(Box::new(Table::new(&plan)), None),
+        }
+    }
+
+    fn load(&self, page: u64, bytes: &[u8]) {
+        match self {
+            Slots::Memory(sets) => sets.load_shard(page, bytes),
+            Slots::Disk(table, _) => table.load(page, bytes),
+        }
+    }
 }
 
 /// What the disk holds.
 struct Found {
-    index: Index,
+    index: AnyIndex,
     segments: Arc<Segments>,
     tally: Tally,
     ledger: Ledger,
@@ -140,10 +166,10 @@ impl Headers<'_> {
 
 /// The snapshot of a header, if all of it is as it was written.
 fn load(snapshots: &Snapshots<'_>, options: &GenerationalOptions, header: SnapshotHeader) -> Option<Loaded> {
-    let (sets, mut behind) = (Index::room(options.slots), Vec::new());
+    let (slots, mut behind) = (Slots::none(options), Vec::new());
     let shards = options.shards();
     let whole = snapshots.read(header, |page, bytes| {
-        if page < shards { sets.load_shard(page, bytes) } else { behind.extend_from_slice(bytes) }
+        if page < shards { slots.load(page, bytes) } else { behind.extend_from_slice(bytes) }
     });
     let ledger = Ledger::decode(&behind, options.layout.regions).filter(|_| whole);
     if ledger.is_none() {
@@ -151,16 +177,21 @@ fn load(snapshots: &Snapshots<'_>, options: &GenerationalOptions, header: Snapsh
             "a snapshot of the index is damaged; an older one, or what the segments say of themselves, will do"
         );
     }
-    Some(Loaded { header, sets, ledger: ledger? })
+    let slots = match slots {
+        Slots::Disk(table, _) => Slots::Disk(table, Some(header.number)),
+        in_memory @ Slots::Memory(_) => in_memory,
+    };
+    Some(Loaded { header, slots, ledger: ledger? })
 }
 
-/// The index over segments of which this is known.
+/// The index over segments of which this is known. Of what its slots lead to counts what lies in segments that are those of `before`.
 fn over(
     device: &Arc<dyn Device>,
     options: &GenerationalOptions,
-    sets: Sets,
+    slots: Slots,
+    before: &Ledger,
     ledger: &Ledger,
-) -> (Index, Arc<Segments>, Tally) {
+) -> (AnyIndex, Arc<Segments>, Tally) {
     let layout = options.layout;
     let homes = (0..ledger.segments.len()).filter_map(|number| ledger.home(number));
     let segments = Segments::new(device.clock().clone(), layout, options.entries(), homes, None);
@@ -172,14 +203,23 @@ fn over(
         }
     }
     let segments = Arc::new(segments);
-    let index = Index::over(sets, segments.clone(), layout).with_choices(options.choices).knows_displaced();
+    let index = match slots {
+        Slots::Memory(sets) => {
+            let index = Index::over(sets, segments.clone(), layout).with_choices(options.choices).knows_displaced();
+            index.drop_homeless(|number| before.home(number) != ledger.home(number));
+            AnyIndex::Memory(index)
+        }
+        Slots::Disk(table, number) => {
+            let homes = (0..layout.regions as usize).map(|at| before.home(at).map_or(0, |home| home.0 + 1));
+            AnyIndex::Disk(Arc::new(table.over(segments.clone(), number, homes.collect())))
+        }
+    };
     (index, segments, tally)
 }
 
 fn as_saved(device: &Arc<dyn Device>, options: &GenerationalOptions, loaded: Loaded) -> Found {
-    let Loaded { sets, ledger, .. } = loaded;
-    let (index, segments, tally) = over(device, options, sets, &ledger);
-    index.drop_homeless(|_| false);
+    let Loaded { slots, ledger, .. } = loaded;
+    let (index, segments, tally) = over(device, options, slots, &ledger, &ledger);
     Found { index, segments, tally, ledger, damaged: 0, is_void: false }
 }
 
@@ -194,9 +234,9 @@ fn after_a_crash(
     let (layout, stamp) = (options.layout, options.stamp);
     let scan = Scan { device: &**device, layout, stamp, damaged: RefCell::default() };
     let had_snapshot = loaded.is_some();
-    let (sets, before) = match loaded {
-        Some(Loaded { sets, ledger, .. }) => (sets, ledger),
-        None => (Index::room(options.slots), Ledger::default()),
+    let (slots, before) = match loaded {
+        Some(Loaded { slots, ledger, .. }) => (slots, ledger),
+        None => (Slots::none(options), Ledger::default()),
     };
     let is_known = |number: usize, region: Place| {
         let closed =
@@ -226,7 +266,7 @@ fn after_a_crash(
         let next_number = next_number + NUMBERS_LEFT_OUT;
         let segments = vec![Default::default(); layout.regions as usize];
         let ledger = Ledger { next_number, newest, now: before.now, segments, learned: before.learned };
-        let (index, segments, tally) = over(device, options, Index::room(options.slots), &ledger);
+        let (index, segments, tally) = over(device, options, Slots::none(options), &ledger, &ledger);
         let damaged = scan.damaged.borrow().len() as u64 + u64::from(is_unreadable);
         return Ok(Found { index, segments, tally, ledger, damaged, is_void: true });
     }
@@ -255,13 +295,12 @@ fn after_a_crash(
         false => (newest, next_number),
     };
     let ledger = Ledger { next_number, newest, now: before.now, segments, learned: before.learned.clone() };
-    let (index, segments, tally) = over(device, options, sets, &ledger);
-    index.drop_homeless(|number| before.home(number) != ledger.home(number));
+    let (index, segments, tally) = over(device, options, slots, &before, &ledger);
     let mut entries: Vec<SummaryEntry> = regions.into_iter().flatten().flat_map(|alone| alone.entries).collect();
     entries.retain(|entry| entry.number >= up_to);
     entries.sort_unstable_by_key(|entry| entry.number);
     for entry in entries {
-        index.enter(entry.kind, entry.id_low, entry.place);
+        index.enter(entry.kind, entry.id_low, entry.place, by_hits_and_place);
     }
     let damaged = scan.damaged.borrow().len() as u64;
     Ok(Found { index, segments, tally, ledger, damaged, is_void: false })
@@ -291,6 +330,11 @@ fn found_anew(alone: &Alone, before: Option<Known>, policy: &Generations, now: u
         bytes: alone.used,
         last_number: alone.entries.iter().map(|entry| entry.number).max().unwrap_or(0),
     }
+}
+
+/// From a full set leaves the oldest record that nobody asked for, or the oldest.
+fn by_hits_and_place(hits: u8, place: Place) -> u64 {
+    u64::from(hits > 0) << 63 | place.0 >> 1
 }
 
 /// A large object's table may be there while parts of its body are not: then the object was not acknowledged, and it must not

@@ -6,6 +6,7 @@ use std::sync::mpsc::sync_channel;
 
 use parking_lot::Mutex;
 
+use super::clean;
 use super::engine::Inner;
 use super::ledger::Ledger;
 use crate::layout::{SnapshotHeader, Snapshots};
@@ -58,6 +59,7 @@ pub fn is_due(engine: &Inner) -> bool {
     let grown = engine.written().saturating_sub(engine.covered().at);
     grown >= engine.options.saved.area_bytes() * SNAPSHOT_SHARE
         || engine.epochs.is_due(engine.indexed.log.device.clock().now())
+        || engine.indexed.index.table().is_some_and(|table| table.is_due())
 }
 
 /// Take a snapshot now, and wait for the disk; whether it could be written. A failure leaves the other area's, and is logged.
@@ -68,12 +70,11 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
     let mut covered = engine.covered();
     // Before the number and the pages: what was forgotten before it began has a lower number, and is in none of them.
     let epoch = engine.epochs.begun();
+    let rounds = if engine.indexed.index.table().is_some() { clean::rounds(engine) } else { 0 };
     let up_to = {
         // Every record with a lower number has its slot, and what it removed is gone from the index.
         let _alone = engine.publishing.write();
-        if let Some(displaced) = engine.indexed.index.displaced() {
-            displaced.snapshot_begins();
-        }
+        engine.indexed.index.snapshot_begins(rounds);
         engine.indexed.log.frontier.next_number().0
     };
     let number = covered.next;
@@ -83,7 +84,7 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
     let (shards, each) = (engine.options.shards(), engine.options.saved.page_content_bytes as usize);
     let mut ledger = None;
     let page = |page: u64| match page.checked_sub(shards) {
-        None => engine.indexed.index.slots().copy_shard(page),
+        None => engine.indexed.index.page(&*engine.indexed.log.device, page, |hits, place| engine.worth(hits, place)),
         Some(behind) => {
             let ledger = ledger.get_or_insert_with(|| ledger_of(engine).encode());
             ledger.chunks(each).nth(behind as usize).unwrap_or_default().to_vec()
@@ -100,6 +101,7 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
     // The disk is judged by this too: one that takes no snapshot gives no room, and nobody is to wait for it for long.
     log.frontier.wrote_much_beside(written.is_ok());
     engine.snapshot_bytes.fetch_add(bytes, Relaxed);
+    engine.indexed.index.snapshot_ended(written.is_ok().then_some(number));
     match written {
         Ok(()) => {
             if let Some(area) = covered.up_to.get_mut(number as usize % 2) {
@@ -108,9 +110,6 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
             true
         }
         Err(error) => {
-            if let Some(displaced) = engine.indexed.index.displaced() {
-                displaced.suspect_all();
-            }
             // The other area has the only one now: the next goes where this one was to go.
             covered.next = number + 2;
             tracing::warn!("no snapshot of the index could be written, and without one no segment is cleaned: {error}");

@@ -22,6 +22,7 @@ fn open(medium: &Medium, choices: Choices) -> Generational {
         choices,
         entries: None,
         value: Value::Objects,
+        index_memory: None,
     })
     .unwrap();
     Generational::open(Arc::new(Memory::over(medium)), &options).unwrap()

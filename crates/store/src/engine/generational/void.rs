@@ -27,14 +27,18 @@ const MOST_OF_A_SEGMENT: u64 = 16;
 
 /// Write marks for what the entries of a segment void, and wait until they last, and whatever is newer; false if the disk takes
 /// none, or they are too many.
-pub fn say_again(engine: &Inner, log: u8, entries: &[SummaryEntry]) -> bool {
+pub fn say_again(engine: &Inner, region: Place, log: u8, entries: &[SummaryEntry]) -> bool {
     let (layout, index, by_both) = (engine.indexed.log.layout, &engine.indexed.index, engine.covered().by_both());
-    let voids = |entry: &&SummaryEntry| entry.number >= by_both && index.may_displace(entry.id_low);
-    let needed = entries.iter().filter(voids).filter(|entry| index.find(entry.id_low).is_none()).count();
-    if (needed * layout.header_bytes()) as u64 > layout.region_bytes / MOST_OF_A_SEGMENT {
-        return false;
+    let most = layout.region_bytes / MOST_OF_A_SEGMENT / layout.header_bytes() as u64;
+    let mut needed = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.number >= by_both && index.may_displace(entry.id_low)) {
+        match index.leads_past(&*engine.indexed.log.device, entry.id_low, region) {
+            Some(true) => {}
+            Some(false) if (needed.len() as u64) < most => needed.push(entry.id_low),
+            Some(false) | None => return false,
+        }
     }
-    entries.iter().filter(voids).all(|entry| say(engine, log, entry.id_low)) && snapshot::settle(engine).is_ok()
+    needed.iter().all(|id_low| say(engine, log, *id_low)) && snapshot::settle(engine).is_ok()
 }
 
 /// Say at the end of a segment that nothing in it counts; false if the disk takes it not. What was written again of it lasts before that,
@@ -57,7 +61,7 @@ pub fn leave(engine: &Inner, scan: &Scan<'_>, region: Place, was_rewritten: bool
 /// Write a mark, unless something newer is there; false if the disk takes none.
 fn say(engine: &Inner, log: u8, id_low: u64) -> bool {
     let mark = Record::tombstone(Digest::of_low(id_low));
-    let is_needed = || engine.indexed.index.find(id_low).is_none();
+    let is_needed = || !engine.indexed.index.is_new(id_low);
     cleaner::write(
         engine,
         is_needed,

@@ -1,6 +1,7 @@
 //! Cleaning a segment, which is evicting what it holds (section 3.2.7).
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::RwLock;
@@ -8,13 +9,17 @@ use parking_lot::RwLock;
 use super::engine::Inner;
 use super::keep;
 use crate::engine::Place;
-use crate::engine::segments::Indexed;
 use crate::engine::segments::cleaner::Cleans;
 use crate::layout::scan::Scan;
+use crate::layout::{Log, Segments};
 
 impl Cleans for Inner {
-    fn indexed(&self) -> &Indexed {
-        &self.indexed
+    fn log(&self) -> &Log {
+        &self.indexed.log
+    }
+
+    fn segments(&self) -> &Arc<Segments> {
+        &self.indexed.segments
     }
 
     fn publishing(&self) -> &RwLock<()> {

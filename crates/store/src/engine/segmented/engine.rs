@@ -12,7 +12,7 @@ use super::recover::{self, Opened};
 use crate::device::Device;
 use crate::engine::answer::limits;
 use crate::engine::segments::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS};
-use crate::engine::segments::{Indexed, cleaner};
+use crate::engine::segments::{Finds, Indexed, cleaner};
 use crate::engine::{
     Capabilities, Engine, FetchDone, Hold, Holds, Limits, Place, Placement, Places, Probe, Record, SyncDone, closing,
     parts,
@@ -163,7 +163,7 @@ impl Engine for Segmented {
     }
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
-        self.0.indexed.walk(cursor, most)
+        self.0.indexed.index.walk(cursor, most)
     }
 
     /// A record that the cleaner writes again keeps its slot, and so does a newer version.

@@ -125,7 +125,7 @@ pub fn save(device: &dyn Device, options: &SegmentedOptions, number: u64, index:
     let homes: Vec<u8> = homes.iter().filter(|place| trusted(place)).flat_map(|place| place.0.to_le_bytes()).collect();
     let (shards, each) = (shards(options), options.saved.page_content_bytes as usize);
     let page = |page: u64| match page.checked_sub(shards) {
-        None => index.slots().copy_shard(page),
+        None => index.sets().copy_shard(page),
         Some(behind) => homes.chunks(each).nth(behind as usize).unwrap_or_default().to_vec(),
     };
     let end = header(number + 1, frontier.next(), true);

@@ -8,9 +8,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tinaja_clock::Clock;
 
-use super::reading::Indexed;
 use crate::device::worker;
-use crate::layout::Segments;
+use crate::layout::{Log, Segments};
 use crate::terms::WhyNot;
 use crate::wait::block_on_by;
 
@@ -23,8 +22,11 @@ const RESERVE: usize = 1;
 
 /// An engine whose segments are cleaned.
 pub trait Cleans: Send + Sync + 'static {
+    /// Its records.
+    fn log(&self) -> &Log;
+
     /// Its segments.
-    fn indexed(&self) -> &Indexed;
+    fn segments(&self) -> &Arc<Segments>;
 
     /// Read while a record is appended and entered; written where nothing else may be.
     fn publishing(&self) -> &RwLock<()>;
@@ -39,14 +41,14 @@ pub trait Cleans: Send + Sync + 'static {
 /// Start the thread that cleans whenever few segments are free. It ends when the engine is closed or dropped. Errors: the
 /// system has no more threads.
 pub fn start<E: Cleans>(engine: &Arc<E>) -> std::io::Result<()> {
-    let (weak, segments) = (Arc::downgrade(engine), engine.indexed().segments.clone());
-    worker::spawn("tinaja-cleaner", &engine.indexed().log.device, move |clock| work(clock, &weak, &segments))
+    let (weak, segments) = (Arc::downgrade(engine), engine.segments().clone());
+    worker::spawn("tinaja-cleaner", &engine.log().device, move |clock| work(clock, &weak, &segments))
 }
 
 fn work<E: Cleans>(clock: &Clock, engine: &Weak<E>, segments: &Segments) {
     loop {
         let is_due = segments.wait_for_work(TICK);
-        let is_open = |engine: &Arc<E>| !engine.indexed().log.frontier.is_closed();
+        let is_open = |engine: &Arc<E>| !engine.log().frontier.is_closed();
         let Some(engine) = engine.upgrade().filter(is_open) else { return };
         engine.look_round();
         if is_due && !clean(&*engine) {
@@ -59,7 +61,7 @@ fn work<E: Cleans>(clock: &Clock, engine: &Weak<E>, segments: &Segments) {
 /// Clean until enough is free; false if there was nothing to clean.
 fn clean(engine: &impl Cleans) -> bool {
     let mut any = false;
-    while !engine.indexed().segments.is_enough() && !engine.indexed().log.frontier.is_closed() && engine.clean_next() {
+    while !engine.segments().is_enough() && !engine.log().frontier.is_closed() && engine.clean_next() {
         any = true;
     }
     any
@@ -78,9 +80,9 @@ pub fn write<T>(
     append: impl Fn(&mut Context<'_>) -> Poll<Result<T, WhyNot>>,
     enter: impl Fn(T),
 ) -> bool {
-    let segments = &engine.indexed().segments;
+    let segments = engine.segments();
     block_on_by(
-        engine.indexed().log.device.clock(),
+        engine.log().device.clock(),
         poll_fn(|cx| {
             let _alone = engine.publishing().write();
             if !is_needed() {

@@ -95,6 +95,32 @@ impl Sets<'_> {
     pub fn slots(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
         (0..self.ways()).map(|way| (way, self.get(way)))
     }
+
+    /// The slot for an object of this fingerprint: its own, most likely an older version's, or the one that it had left; else a free one,
+    /// where more are free; else that of what is worth least, and true.
+    pub fn room_for<W: Ord>(&self, fingerprint: u16, worth: impl Fn(&Slot) -> W) -> (Option<(usize, Slot)>, bool) {
+        let same = || self.of(fingerprint).find(|(_, slot)| slot.position.is_some());
+        let own = || self.of(fingerprint).find(|(_, slot)| slot.remembers(fingerprint));
+        match same().or_else(own).or_else(|| self.free()) {
+            Some(found) => (Some(found), false),
+            None => (self.slots().min_by_key(|(_, slot)| worth(slot)), true),
+        }
+    }
+
+    /// A free slot, of the set that has more of them: one that remembers nothing, or has long remembered what it does.
+    fn free(&self) -> Option<(usize, Slot)> {
+        let mut found: [(usize, Option<(usize, Slot)>); 2] = [(0, None); 2];
+        for (way, slot) in self.empties() {
+            let [first, other] = &mut found;
+            let (count, best) = if way < WAYS { first } else { other };
+            *count += 1;
+            if best.is_none_or(|(_, best)| slot.hits < best.hits) {
+                *best = Some((way, slot));
+            }
+        }
+        let [(of_first, first), (of_other, other)] = found;
+        if of_first >= of_other { first } else { other }
+    }
 }
 
 impl Set<'_> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub use self::choices::Choices;
 pub use self::displaced::Displaced;
+use super::reading::Finds;
 use super::format::{self, MOST_HITS, Set, Slot, WAYS, fingerprint};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
@@ -37,21 +38,6 @@ pub enum Recalled {
     HasLeft,
     /// Nothing.
     Unknown,
-}
-
-/// A free slot, of the set that has more of them: one that remembers nothing, or has long remembered what it does.
-fn free(sets: &format::Sets<'_>) -> Option<(usize, Slot)> {
-    let mut found: [(usize, Option<(usize, Slot)>); 2] = [(0, None); 2];
-    for (way, slot) in sets.empties() {
-        let [first, other] = &mut found;
-        let (count, best) = if way < WAYS { first } else { other };
-        *count += 1;
-        if best.is_none_or(|(_, best)| slot.hits < best.hits) {
-            *best = Some((way, slot));
-        }
-    }
-    let [(of_first, first), (of_other, other)] = found;
-    if of_first >= of_other { first } else { other }
 }
 
 impl Index {
@@ -94,11 +80,6 @@ impl Index {
         self.displaced.as_ref().is_none_or(|displaced| displaced.is_in(pair()))
     }
 
-    /// Bytes of memory.
-    pub fn allocated_bytes(&self) -> u64 {
-        self.sets.allocated_bytes() + self.displaced.as_ref().map_or(0, Displaced::allocated_bytes)
-    }
-
     /// What had this fingerprint and lay in that set, or belongs there, is displaced. Its shard is locked.
     fn note_displaced(&self, set: u64, fingerprint: u16) {
         if let Some(displaced) = &self.displaced {
@@ -107,7 +88,7 @@ impl Index {
     }
 
     fn other(&self, set: u64, fingerprint: u16) -> u64 {
-        self.choices.other(set, fingerprint, || self.sets.beside(set))
+        self.choices.other(set, fingerprint, || self.sets.shape().beside(set))
     }
 
     /// The one of the two sets that stands for both. Which it is follows from the fingerprint, so that all sets stand for as many.
@@ -117,13 +98,8 @@ impl Index {
     }
 
     /// The sets themselves.
-    pub fn slots(&self) -> &Sets {
+    pub fn sets(&self) -> &Sets {
         &self.sets
-    }
-
-    /// Objects dropped because their set was full, since the index was made.
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Relaxed)
     }
 
     fn position(&self, place: Place) -> Option<u32> {
@@ -162,12 +138,6 @@ impl Index {
         self.sets.with_two(set, other, |set, other| work(&mut format::Sets(Set(set), Set(other))))
     }
 
-    /// Where the object of this hash may lie.
-    pub fn find(&self, id_low: u64) -> Option<Place> {
-        let wanted = fingerprint(id_low);
-        self.with(id_low, |set| set.of(wanted).find_map(|(_, slot)| self.place(&slot))).flatten()
-    }
-
     /// Where the object of this hash may lie and how often it was asked for there. Else whether one of this fingerprint was evicted,
     /// no other one has taken its slot since, and less than three rounds of [`Index::age`] have passed. Of objects never seen, one in
     /// 4,096 for each slot that remembers is taken for one that was.
@@ -196,19 +166,12 @@ impl Index {
         }
     }
 
-    /// Enter an object by the low half of its digest. It takes the slot of its fingerprint, most likely an older version's, or
-    /// its own that it had left; else a free one, where more are free; else that of what is worth least.
+    /// Enter an object by the low half of its digest: see [`format::Sets::room_for`].
     fn insert_low<W: Ord>(&self, id_low: u64, place: Place, worth: impl Fn(u8, Place) -> W) {
         let wanted = fingerprint(id_low);
         let lost = self.with(id_low, |set| {
-            let same = || set.of(wanted).find(|(_, slot)| slot.position.is_some());
-            let own = || set.of(wanted).find(|(_, slot)| slot.remembers(wanted));
-            let free = || free(set);
-            let least = || set.slots().min_by_key(|(_, slot)| self.place(slot).map(|place| worth(slot.hits, place)));
-            let (victim, lost) = match same().or_else(own).or_else(free) {
-                Some(found) => (Some(found), false),
-                None => (least(), true),
-            };
+            let (victim, lost) =
+                set.room_for(wanted, |slot| self.place(slot).map(|place| worth(slot.hits, place)));
             if let Some((way, before)) = victim {
                 let position = self.position(place);
                 self.moved(before.position, position);
@@ -257,16 +220,6 @@ impl Index {
     /// What empty slots of a set remember is a round older: after three it is forgotten.
     pub fn age(&self, set: u64) {
         self.sets.with(set, |bytes| Set(bytes).age());
-    }
-
-    /// Drop the slot that leads to exactly this place, whose segment stays.
-    pub fn forget(&self, id_low: u64, place: Place) {
-        let position = self.position(place);
-        let left = |slot: Slot| {
-            self.note_displaced(self.sets.set_of(id_low), slot.fingerprint);
-            slot.left()
-        };
-        self.change(id_low, |slot| slot.position == position, left);
     }
 
     /// Drop the slot that leads to exactly this place, which leaves with its segment; whether there was one.
@@ -353,9 +306,46 @@ impl Index {
         self.live_in.get(number).map_or(0, |live| live.load(Relaxed))
     }
 
-    /// Slots that lead to a record, as they were counted.
-    pub fn live(&self) -> u64 {
+    /// See [`crate::engine::Engine::walk`].
+    pub fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
+        let (mut found, mut set, sets) = (Vec::new(), cursor, self.sets.len());
+        while set < sets && found.len() + WAYS <= most.max(WAYS) {
+            found.extend(self.places(set));
+            set += 1;
+        }
+        (found, (set < sets).then_some(set))
+    }
+}
+
+impl Finds for Index {
+    fn find(&self, id_low: u64) -> Option<Place> {
+        let wanted = fingerprint(id_low);
+        self.with(id_low, |set| set.of(wanted).find_map(|(_, slot)| self.place(&slot))).flatten()
+    }
+
+    fn forget(&self, id_low: u64, place: Place) {
+        let position = self.position(place);
+        let left = |slot: Slot| {
+            self.note_displaced(self.sets.set_of(id_low), slot.fingerprint);
+            slot.left()
+        };
+        self.change(id_low, |slot| slot.position == position, left);
+    }
+
+    fn slot_count(&self) -> u64 {
+        self.sets.len() * WAYS as u64
+    }
+
+    fn live(&self) -> u64 {
         self.live.load(Relaxed)
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+
+    fn allocated_bytes(&self) -> u64 {
+        self.sets.allocated_bytes() + self.displaced.as_ref().map_or(0, Displaced::allocated_bytes)
     }
 }
 

@@ -6,6 +6,6 @@ mod format;
 mod index;
 mod reading;
 
-pub use format::{SLOT_BITS, WAYS};
+pub use format::{MOST_HITS, SLOT_BITS, Set, Sets, Slot, WAYS, fingerprint};
 pub use index::{Choices, Displaced, Index, Recalled};
-pub use reading::Indexed;
+pub use reading::{Finds, Indexed};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::format::WAYS;
 use super::index::Index;
 use crate::engine::answer::{found, read_error};
 use crate::engine::{FetchDone, Fetched, Hold, Place, Places, Probe, parts};
@@ -12,22 +11,45 @@ use crate::layout::{Log, Segments};
 use crate::memory::aligned::ALIGN;
 use crate::terms::{Digest, Stats};
 
+/// What tells from memory where the object of a hash may lie.
+pub trait Finds: Send + Sync + 'static {
+    /// Where that is.
+    fn find(&self, id_low: u64) -> Option<Place>;
+
+    /// Drop what leads to exactly this place, whose segment stays.
+    fn forget(&self, id_low: u64, place: Place);
+
+    /// How many slots it has.
+    fn slot_count(&self) -> u64;
+
+    /// Slots that lead to a record, as they were counted.
+    fn live(&self) -> u64;
+
+    /// Objects dropped because their set was full.
+    fn lost(&self) -> u64;
+
+    /// Bytes of memory.
+    fn allocated_bytes(&self) -> u64;
+}
+
 /// A log in segments, and the index that leads into it.
-pub struct Indexed {
+pub struct Indexed<I = Index> {
     /// What lies where.
-    pub index: Index,
+    pub index: I,
     /// The records.
     pub log: Arc<Log>,
     /// Of its frontier.
     pub segments: Arc<Segments>,
     mean_object_bytes: u64,
-    first_read_bytes: usize,
-    false_reads: AtomicU64,
+    /// Bytes of the first read of a record.
+    pub first_read_bytes: usize,
+    /// Records that were read and were another object's.
+    pub false_reads: AtomicU64,
 }
 
-impl Indexed {
+impl<I: Finds> Indexed<I> {
     /// The first read of a record is half as long again as the mean object, by 4 KiB at most.
-    pub fn new(index: Index, log: Arc<Log>, segments: Arc<Segments>, mean_object_bytes: u64) -> Self {
+    pub fn new(index: I, log: Arc<Log>, segments: Arc<Segments>, mean_object_bytes: u64) -> Self {
         let mean = mean_object_bytes as usize;
         let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
         let first_read_bytes = first_read_bytes.clamp(log.layout.header_bytes(), log.layout.max_record_bytes());
@@ -66,16 +88,6 @@ impl Indexed {
         self.log.read(place, None, self.first_read_bytes, Box::new(parts::of_any(done)));
     }
 
-    /// See [`crate::engine::Engine::walk`].
-    pub fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
-        let (mut found, mut set, sets) = (Vec::new(), cursor, self.index.slots().len());
-        while set < sets && found.len() + WAYS <= most.max(WAYS) {
-            found.extend(self.index.places(set));
-            set += 1;
-        }
-        (found, (set < sets).then_some(set))
-    }
-
     /// See [`crate::engine::Holds::hold`].
     pub fn hold(&self, places: &[Place]) -> Hold {
         let mut regions: Vec<_> = places.iter().map(|place| self.log.layout.region_of(*place)).collect();
@@ -92,7 +104,7 @@ impl Indexed {
     /// What index and log count; an engine adds its own.
     pub fn stats(&self) -> Stats {
         Stats {
-            slots: self.index.slots().len() * WAYS as u64,
+            slots: self.index.slot_count(),
             mean_object_bytes: self.mean_object_bytes,
             live_objects: self.index.live(),
             lost_to_full_sets: self.index.lost(),

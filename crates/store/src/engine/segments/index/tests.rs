@@ -283,7 +283,7 @@ fn counted_as_walked(choices: Choices) {
 fn figures_lock_no_set() {
     let index = index(80);
     insert(&index, 7, place(1, 0));
-    let figures = || (index.live(), index.lost(), index.slots().len(), index.slots().allocated_bytes());
+    let figures = || (index.live(), index.lost(), index.sets().len(), index.sets().allocated_bytes());
     let (live, lost, sets, _) = index.sets.with(0, |_| figures()).unwrap();
     assert_eq!((live, lost, sets), (1, 0, 10));
 }

@@ -1,0 +1,401 @@
+//! What has changed since the table was written: packed, and in the order of the table's pages.
+//!
+//! ```text
+//! a cell, 9 bytes: u32 fingerprint and pair of sets, from the first of its shard on | u32 position in the log / unit
+//!                  u8 bits 0-1 what: 0 empty, 1 there, 2 removed, 3 left | bits 2-3 hits | bit 4 since the last merge began
+//! ```
+//!
+//! A shard holds the changes of some pages by linear probing, and where one belongs follows from its place in the table. So the changes
+//! of one page lie together. Nothing is taken out but by [`Changes::merged`], so no cell is a gap.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Waker;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::spot::Spot;
+
+const CELL_BYTES: usize = 9;
+const FINGERPRINTS: u64 = 1 << 12;
+/// Cells of a shard at the least.
+const LEAST_CELLS: usize = 32;
+/// Pages of the table whose changes lie in one shard.
+const PAGES: u64 = 16;
+
+type Cell = [u8; CELL_BYTES];
+
+/// What has become of an object since the table was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It lies there, and was asked for so often since.
+    There {
+        /// In units of the log.
+        position: u32,
+        /// Up to three.
+        hits: u8,
+    },
+    /// It was removed, or could not be read.
+    Removed,
+    /// It has left with its segment.
+    Left,
+}
+
+/// See the module. Memory: 9 bytes a cell, and an eighth of them is free before whoever stores has to wait. What must be said then all the
+/// same makes a shard larger, until its changes are merged.
+pub struct Changes {
+    shards: Box<[Mutex<Shard>]>,
+    /// Sets whose changes lie in one shard.
+    sets_each: u64,
+    /// Cells of a shard, as planned.
+    cells: usize,
+    count: AtomicU64,
+    waiting: Mutex<Vec<Waker>>,
+}
+
+struct Shard {
+    cells: Vec<Cell>,
+    used: usize,
+    /// Numbers of cells are spread over so many keys.
+    span: u64,
+}
+
+/// A spot, with its shard locked.
+pub struct At<'a> {
+    shard: MutexGuard<'a, Shard>,
+    key: u32,
+    count: &'a AtomicU64,
+}
+
+fn encode(key: u32, change: Change, is_fresh: bool) -> Cell {
+    let (what, hits, position) = match change {
+        Change::There { position, hits } => (1, hits & 3, position),
+        Change::Removed => (2, 0, 0),
+        Change::Left => (3, 0, 0),
+    };
+    let mut cell = [0; CELL_BYTES];
+    let bytes = key.to_le_bytes().into_iter().chain(position.to_le_bytes());
+    let state = what | hits << 2 | u8::from(is_fresh) << 4;
+    cell.iter_mut().zip(bytes.chain([state])).for_each(|(to, from)| *to = from);
+    cell
+}
+
+/// The key, what it says, and whether that is so since the last merge began; `None` for an empty cell.
+fn decode(cell: &Cell) -> Option<(u32, Change, bool)> {
+    let [k0, k1, k2, k3, p0, p1, p2, p3, state] = *cell;
+    let change = match state & 3 {
+        0 => return None,
+        1 => Change::There { position: u32::from_le_bytes([p0, p1, p2, p3]), hits: state >> 2 & 3 },
+        2 => Change::Removed,
+        _ => Change::Left,
+    };
+    Some((u32::from_le_bytes([k0, k1, k2, k3]), change, state >> 4 & 1 == 1))
+}
+
+impl Changes {
+    /// Room for so many changes of a table with so many sets, of which so many are in a page. Allocates it now.
+    pub fn within(most: u64, sets: u64, sets_a_page: u64) -> Self {
+        let sets_each = (sets_a_page * PAGES).clamp(1, u64::from(u32::MAX) / FINGERPRINTS);
+        let shards = sets.div_ceil(sets_each).max(1);
+        // An eighth is left free, and no shard is filled just as the others are.
+        let cells = (most.div_ceil(shards) as usize).saturating_mul(4) / 3 + LEAST_CELLS;
+        let shard = || Mutex::new(Shard { cells: vec![[0; CELL_BYTES]; cells], used: 0, span: sets_each * FINGERPRINTS });
+        Changes {
+            shards: (0..shards).map(|_| shard()).collect(),
+            sets_each,
+            cells,
+            count: AtomicU64::new(0),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    /// Whether it is time to merge them: half of the cells are used, or somebody waits for one.
+    pub fn is_due(&self) -> bool {
+        self.count() > self.cells() / 2 || !self.waiting.lock().is_empty()
+    }
+
+    /// Bytes of memory.
+    pub fn allocated_bytes(&self) -> u64 {
+        let bytes = |shard: &Mutex<Shard>| size_of::<Mutex<Shard>>() + shard.lock().cells.capacity() * CELL_BYTES;
+        self.shards.iter().map(bytes).sum::<usize>() as u64
+    }
+
+    /// What is known of a spot, locked.
+    pub fn at(&self, spot: Spot) -> Option<At<'_>> {
+        let shard = self.shards.get((spot.pair / self.sets_each) as usize)?.lock();
+        Some(At { shard, key: self.key(spot), count: &self.count })
+    }
+
+    fn key(&self, spot: Spot) -> u32 {
+        ((spot.pair % self.sets_each) * FINGERPRINTS + u64::from(spot.fingerprint)) as u32
+    }
+
+    fn spot(&self, shard: u64, key: u32) -> Spot {
+        let pair = shard * self.sets_each + u64::from(key) / FINGERPRINTS;
+        Spot { pair, fingerprint: (u64::from(key) % FINGERPRINTS) as u16 }
+    }
+
+    /// What is known of a spot.
+    pub fn get(&self, spot: Spot) -> Option<Change> {
+        self.at(spot)?.get()
+    }
+
+    /// Whether a change of this spot may be said now. If not, the waker is called after the next merge.
+    pub fn has_room(&self, spot: Spot, waker: Option<&Waker>) -> bool {
+        let Some(at) = self.at(spot) else { return true };
+        let has_room = at.shard.used < self.cells - self.cells / 8 || at.get().is_some();
+        if !has_room && let Some(waker) = waker {
+            let mut waiting = self.waiting.lock();
+            if !waiting.iter().any(|other| other.will_wake(waker)) {
+                waiting.push(waker.clone());
+            }
+        }
+        has_room
+    }
+
+    /// Those who wait for room are to look again.
+    pub fn wake(&self) {
+        std::mem::take(&mut *self.waiting.lock()).into_iter().for_each(Waker::wake);
+    }
+
+    /// A merge begins: what is said from here on stays until the next one.
+    pub fn merge_begins(&self) {
+        for shard in &self.shards {
+            for cell in &mut shard.lock().cells {
+                if let Some((key, change, true)) = decode(cell) {
+                    *cell = encode(key, change, false);
+                }
+            }
+        }
+    }
+
+    /// What has changed in these sets, which are all those of a page.
+    pub fn in_sets(&self, sets: &Range<u64>) -> Vec<(Spot, Change)> {
+        let (number, mut found) = (sets.start / self.sets_each, Vec::new());
+        let Some(shard) = self.shards.get(number as usize).map(|shard| shard.lock()) else { return found };
+        let (from, cells) = (self.key(Spot { pair: sets.start, fingerprint: 0 }), shard.cells.len());
+        let to = u64::from(from) + (sets.end - sets.start) * FINGERPRINTS;
+        let (first, last) = (shard.cell_of(from), ((to - 1) * cells as u64 / shard.span) as usize);
+        for nth in 0..cells {
+            let Some((key, change, _)) = shard.cells.get((first + nth) % cells).and_then(decode) else {
+                if first + nth >= last {
+                    break;
+                }
+                continue;
+            };
+            if (u64::from(from)..to).contains(&u64::from(key)) {
+                found.push((self.spot(number, key), change));
+            }
+        }
+        found
+    }
+
+    /// The merge has ended, and the table says all that was said before it began. That is handed over, with its shard locked, and dropped.
+    pub fn merged(&self, mut hand_over: impl FnMut(Spot, Change)) {
+        for (number, shard) in (0..).zip(&self.shards) {
+            let mut shard = shard.lock();
+            let before = std::mem::take(&mut shard.cells);
+            let (old, fresh): (Vec<_>, Vec<_>) =
+                before.iter().filter_map(decode).partition(|(.., is_fresh)| !is_fresh);
+            old.iter().for_each(|(key, change, _)| hand_over(self.spot(number, *key), *change));
+            shard.used = 0;
+            shard.cells = vec![[0; CELL_BYTES]; self.cells.max(fresh.len() * 4 / 3)];
+            for (key, change, _) in &fresh {
+                shard.put(*key, *change);
+            }
+            self.count.fetch_sub(old.len() as u64, Relaxed);
+        }
+        self.wake();
+    }
+
+    /// Change what is there, spot by spot, where `into` says so.
+    pub fn each(&self, into: impl Fn(Change) -> Option<Change>) {
+        for shard in &self.shards {
+            for cell in &mut shard.lock().cells {
+                if let Some((key, change, _)) = decode(cell)
+                    && let Some(change) = into(change)
+                {
+                    *cell = encode(key, change, true);
+                }
+            }
+        }
+    }
+
+    /// How many cells there are, as planned.
+    pub fn cells(&self) -> u64 {
+        (self.shards.len() * self.cells) as u64
+    }
+
+    /// The change in this cell, of all cells in a row.
+    pub fn nth(&self, cell: u64) -> Option<Change> {
+        let (number, nth) = (cell / self.cells as u64, (cell % self.cells as u64) as usize);
+        let shard = self.shards.get(number as usize)?.lock();
+        shard.cells.get(nth).and_then(decode).map(|(_, change, _)| change)
+    }
+}
+
+impl Shard {
+    fn cell_of(&self, key: u32) -> usize {
+        (u64::from(key) * self.cells.len() as u64 / self.span) as usize
+    }
+
+    /// The cell of a key, or the empty one where it would be; `None` if every cell is another's.
+    fn find(&self, key: u32) -> Option<(usize, Option<(Change, bool)>)> {
+        let (first, cells) = (self.cell_of(key), self.cells.len());
+        (0..cells).map(|nth| (first + nth) % cells).find_map(|at| match decode(self.cells.get(at)?) {
+            None => Some((at, None)),
+            Some((other, change, is_fresh)) => (other == key).then_some((at, Some((change, is_fresh)))),
+        })
+    }
+
+    /// Whether it is a further one.
+    fn put(&mut self, key: u32, change: Change) -> bool {
+        if self.used + 1 >= self.cells.len() {
+            self.grow();
+        }
+        let Some((at, before)) = self.find(key) else { return false };
+        if let Some(cell) = self.cells.get_mut(at) {
+            *cell = encode(key, change, true);
+        }
+        self.used += usize::from(before.is_none());
+        before.is_none()
+    }
+
+    fn grow(&mut self) {
+        let larger = vec![[0; CELL_BYTES]; self.cells.len() / 4 * 5 + LEAST_CELLS];
+        let before = std::mem::replace(&mut self.cells, larger);
+        for cell in before {
+            if let Some((key, ..)) = decode(&cell)
+                && let Some((at, _)) = self.find(key)
+                && let Some(to) = self.cells.get_mut(at)
+            {
+                *to = cell;
+            }
+        }
+    }
+}
+
+impl At<'_> {
+    /// What is known.
+    pub fn get(&self) -> Option<Change> {
+        self.shard.find(self.key)?.1.map(|(change, _)| change)
+    }
+
+    /// This is so from now on.
+    pub fn put(&mut self, change: Change) {
+        self.count.fetch_add(u64::from(self.shard.put(self.key, change)), Relaxed);
+    }
+
+    /// It was asked for once more, where it lies. No change that has to be merged.
+    pub fn count_hit(&mut self, most: u8) {
+        if let Some((at, Some((Change::There { position, hits }, is_fresh)))) = self.shard.find(self.key)
+            && let Some(cell) = self.shard.cells.get_mut(at)
+        {
+            *cell = encode(self.key, Change::There { position, hits: (hits + 1).min(most) }, is_fresh);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn spot(pair: u64, fingerprint: u16) -> Spot {
+        Spot { pair, fingerprint }
+    }
+
+    fn there(position: u32) -> Change {
+        Change::There { position, hits: 0 }
+    }
+
+    fn put(changes: &Changes, spot: Spot, change: Change) {
+        changes.at(spot).unwrap().put(change);
+    }
+
+    #[test]
+    fn a_cell_keeps_all_of_it() {
+        for (key, change, is_fresh) in [
+            (u32::MAX, Change::There { position: 0xDEAD_BEEF, hits: 3 }, true),
+            (0, Change::There { position: 0, hits: 0 }, false),
+            (77, Change::Removed, true),
+            (78, Change::Left, false),
+        ] {
+            assert_eq!(decode(&encode(key, change, is_fresh)), Some((key, change, is_fresh)));
+        }
+        assert_eq!(decode(&[0; CELL_BYTES]), None);
+    }
+
+    #[test]
+    fn who_stores_waits_where_it_is_full_and_what_must_be_said_is_said() {
+        let changes = Changes::within(10, 100, 10);
+        let room = (0..200).take_while(|n| {
+            let has_room = changes.has_room(spot(*n % 100, *n as u16), None);
+            put(&changes, spot(*n % 100, *n as u16), there(*n as u32));
+            has_room
+        });
+        assert!((30..60).contains(&room.count()));
+        assert!(changes.is_due() && changes.has_room(spot(0, 0), None), "that is said already");
+        (0..1000).for_each(|n| put(&changes, spot(n % 100, 1000 + n as u16), Change::Removed));
+        assert!((0..1000).all(|n| changes.get(spot(n % 100, 1000 + n as u16)) == Some(Change::Removed)));
+        let planned = Changes::within(10, 100, 10).allocated_bytes();
+        assert!(changes.allocated_bytes() > planned);
+        changes.merge_begins();
+        changes.merged(|_, _| {});
+        assert_eq!((changes.count(), changes.allocated_bytes()), (0, planned));
+    }
+
+    proptest! {
+        /// As a map would: and what was said after a merge began is there after it.
+        #[test]
+        fn it_is_a_map_of_pages(
+            steps in proptest::collection::vec((0..4_u8, 0..100_u64, 0..40_u16, 0..9_u32), 1..300),
+            most in 0..200_u64,
+            sets_a_page in 1..30_u64,
+        ) {
+            let changes = Changes::within(most, 100, sets_a_page);
+            let (mut model, mut is_merging) = (BTreeMap::new(), false);
+            for (what, pair, fingerprint, position) in steps {
+                let at = spot(pair, fingerprint * 100);
+                let change = [there(position), Change::Removed, Change::Left][what as usize % 3];
+                match what {
+                    3 if is_merging => {
+                        let mut handed = Vec::new();
+                        changes.merged(|spot, change| handed.push((spot, change)));
+                        handed.sort_unstable_by_key(|(spot, _)| *spot);
+                        let old = model.iter().filter(|(_, (_, is_fresh))| !is_fresh);
+                        prop_assert_eq!(handed, old.map(|(spot, (change, _))| (*spot, *change)).collect::<Vec<_>>());
+                        model.retain(|_, (_, is_fresh)| *is_fresh);
+                        is_merging = false;
+                    }
+                    3 => {
+                        changes.merge_begins();
+                        model.values_mut().for_each(|(_, is_fresh)| *is_fresh = false);
+                        is_merging = true;
+                    }
+                    _ => {
+                        put(&changes, at, change);
+                        model.insert(at, (change, true));
+                    }
+                }
+                prop_assert_eq!(changes.get(at), model.get(&at).map(|(change, _)| *change));
+                prop_assert_eq!(changes.count(), model.len() as u64);
+            }
+            for first in (0..100).step_by(sets_a_page as usize) {
+                let page = first..(first + sets_a_page).min(100);
+                let mut found = changes.in_sets(&page);
+                found.sort_unstable_by_key(|(spot, _)| *spot);
+                let there = model.iter().filter(|(spot, _)| page.contains(&spot.pair));
+                prop_assert_eq!(found, there.map(|(spot, (change, _))| (*spot, *change)).collect::<Vec<_>>());
+            }
+        }
+    }
+}

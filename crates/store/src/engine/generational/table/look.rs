@@ -1,0 +1,120 @@
+//! Reading an object: by what memory knows, and else by its page of the table.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::page::{Said, say};
+use super::spot::Spot;
+use super::{Current, Known, Table};
+use crate::device::{Op, Outcome, Request};
+use crate::engine::answer::{found, read_error};
+use crate::engine::segments::{Finds, Indexed};
+use crate::engine::{FetchDone, Fetched, Place, Places};
+use crate::layout::log::{LogFault, RawRecord};
+use crate::memory::AlignedBuf;
+use crate::terms::Digest;
+
+/// Turns of a lookup at the most: one more whenever what it went by was replaced meanwhile.
+const MOST_TURNS: u8 = 8;
+
+/// A lookup on its way.
+struct Lookup<I> {
+    table: Arc<Table>,
+    /// The records.
+    reading: Arc<Indexed<I>>,
+    id: Digest,
+    spot: Spot,
+    /// Where it was looked for last.
+    tried: Option<Place>,
+    turns: u8,
+    done: FetchDone,
+}
+
+/// See [`crate::engine::Engine::fetch`]: of `places` the newest is tried first, if there is one.
+pub fn fetch<I: Finds>(
+    table: &Arc<Table>,
+    reading: &Arc<Indexed<I>>,
+    id: Digest,
+    mut places: Places,
+    done: FetchDone,
+) {
+    let spot = table.cut.spot(id.low());
+    let (table, reading) = (table.clone(), reading.clone());
+    let lookup = Lookup { table, reading, id, spot, tried: None, turns: 0, done };
+    match places.pop() {
+        Some(place) => lookup.read(place),
+        None => lookup.look(),
+    }
+}
+
+impl<I: Finds> Lookup<I> {
+    /// Read the record at a place.
+    fn read(self, place: Place) {
+        let (log, id, bytes) = (self.reading.log.clone(), self.id, self.reading.first_read_bytes);
+        let arrived = move |read: Result<RawRecord, LogFault>| match read {
+            Ok(record) if record.header.kind.is_indexed() => (self.done)(found(record)),
+            Ok(_) | Err(LogFault::Another) => {
+                self.reading.false_reads.fetch_add(1, Relaxed);
+                Lookup { tried: Some(place), ..self }.look();
+            }
+            Err(LogFault::Gone) => Lookup { tried: Some(place), ..self }.look(),
+            Err(fault) => {
+                self.table.forget(id.low(), place);
+                (self.done)(Fetched::Failed(read_error(fault)));
+            }
+        };
+        log.read(place, Some(id), bytes, Box::new(arrived));
+    }
+
+    /// Find out where it lies, without copies.
+    fn look(mut self) {
+        self.turns += 1;
+        match self.table.known(self.spot) {
+            Known::At(place) if self.may_try(place) => return self.read(place),
+            Known::At(_) | Known::Absent => return (self.done)(Fetched::Missing),
+            Known::Ask => {}
+        }
+        let current = self.table.current();
+        let Some(number) = current.number.filter(|_| self.turns <= MOST_TURNS) else {
+            return (self.done)(Fetched::Missing);
+        };
+        let (log, saved) = (self.reading.log.clone(), self.table.plan.saved);
+        let page = self.table.cut.page(self.spot);
+        let request = Request::Read {
+            at: saved.page_at(number, page),
+            into: AlignedBuf::zeroed(saved.page_bytes() as usize),
+        };
+        let done = Box::new(move |outcome: Outcome| self.arrived(&current, number, page, outcome));
+        log.device.submit(Op { request, done });
+    }
+
+    fn may_try(&self, place: Place) -> bool {
+        self.tried != Some(place) && self.turns <= MOST_TURNS
+    }
+
+    /// A page was read.
+    fn arrived(self, current: &Current, number: u64, page: u64, outcome: Outcome) {
+        let log = &self.reading.log;
+        let (Ok(()), Some(bytes)) = (outcome.result, outcome.buffer) else {
+            log.counters.read_errors.fetch_add(1, Relaxed);
+            return (self.done)(Fetched::Failed(read_error(LogFault::Device)));
+        };
+        let table = self.table.clone();
+        let Some(content) = table.plan.saved.content(table.plan.stamp, number, page, &bytes) else {
+            if table.current().number != current.number {
+                return self.look();
+            }
+            log.counters.corrupt.fetch_add(1, Relaxed);
+            return (self.done)(Fetched::Failed(read_error(LogFault::Corrupt)));
+        };
+        match say(&table.cut, content, self.spot, |slot| table.place_of(current, slot)) {
+            Said::At(place) if !table.keep_copy(self.spot, place, current) => self.look(),
+            Said::At(place) if self.may_try(place) => self.read(place),
+            Said::HasLeft => {
+                table.note_returning(self.spot);
+                (self.done)(Fetched::Missing);
+            }
+            Said::At(_) | Said::Nothing => (self.done)(Fetched::Missing),
+        }
+    }
+}

@@ -1,0 +1,611 @@
+//! The index on the disk, and as much of it in memory as a budget allows.
+//!
+//! On the disk it is the snapshot of the index that an index in memory would have there. So a cache is opened with either,
+//! from one start to the next. Here it is what lookups go by: sets of slots in checked pages, made anew in sequence
+//! whenever enough has changed. In memory are
+//!
+//! - what has changed since ([`changes`]): nothing of that may be dropped;
+//! - a [`Filter`] for each page, of what it holds;
+//! - [`Resident`] copies of slots, with what memory is left. Those may be dropped at any time.
+//!
+//! A lookup asks in this order, and reads the page if none of them knows ([`look`]). What is new goes into the changes. A merge reads
+//! each page, enters its changes, and writes it to the other area; when all of it is on the disk, lookups go by that one, and
+//! changes from before it began become copies.
+//!
+//! A slot of the table leads somewhere as long as its segment is the one that was there when the table was written: so what leaves
+//! with its segment costs no change.
+//!
+//! Invariants:
+//! - A change goes before a copy, and a copy before the table. While a change of a spot is there, no copy of it is made.
+//! - A copy is made of what the newest table says, and no other: else one that was read slowly would outlive a newer version.
+
+mod budget;
+mod changes;
+mod look;
+mod page;
+mod spot;
+mod walk;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::task::Waker;
+
+use parking_lot::{Mutex, RwLock};
+
+pub use self::look::fetch;
+pub use self::walk::{fetch_any, walk};
+
+use self::budget::Division;
+use self::changes::{Change, Changes};
+use self::page::{Merge, Said};
+use self::spot::{Cut, Spot};
+use crate::device::Device;
+use crate::engine::segments::{Choices, Displaced, Finds, MOST_HITS, Recalled, Slot, WAYS};
+use crate::engine::{Kind, Place, Probe, Places};
+use crate::index::resident::Entry;
+use crate::index::{Filter, Resident, SlotBits};
+use crate::layout::{LogLayout, Segments, SnapshotLayout, Snapshots, Stamp};
+
+/// How a copy is cut: its position is the whole one.
+const COPY: SlotBits = SlotBits { hash: 8, position: 32 };
+/// Copies that there are at the least: what was just looked up is known for a moment.
+const LEAST_COPIES: u64 = 1024;
+/// What was looked up and had left not long ago, of which so much is known until it is stored again.
+const RETURNING: usize = 1024;
+
+/// How the table is planned.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Where it lies.
+    pub saved: SnapshotLayout,
+    /// Slots.
+    pub slots: u64,
+    /// In how many sets an object may be.
+    pub choices: Choices,
+    /// Bytes of memory, for all of it.
+    pub memory_bytes: u64,
+    /// The likely size of an object.
+    pub mean_object_bytes: u64,
+    /// Of the log.
+    pub layout: LogLayout,
+    /// Seeds the checksums.
+    pub stamp: Stamp,
+}
+
+/// See the module. Memory: the budget, of which changes may take more for a moment (see [`Changes`]); 12 bytes a segment; and a page while it is
+/// merged, and for each lookup that reads one.
+pub struct Table {
+    plan: Plan,
+    cut: Cut,
+    /// Those of the log, once it is known which there are.
+    segments: Option<Arc<Segments>>,
+    changes: Changes,
+    filter: Filter,
+    copies: Resident,
+    displaced: Displaced,
+    current: RwLock<Arc<Current>>,
+    live_in: Box<[AtomicU32]>,
+    merging: Mutex<Merging>,
+    /// One more than the number of the segment that is being cleaned.
+    leaving: AtomicU64,
+    returning: Box<[AtomicU32]>,
+    lost: AtomicU64,
+    /// The newest merge could not be written.
+    failed: AtomicU64,
+    walked: Mutex<Option<walk::Walked>>,
+}
+
+/// The table that lookups go by.
+struct Current {
+    /// Of its snapshot; `None` while there is none.
+    number: Option<u64>,
+    /// For each segment, one more than where it began when the table was written.
+    homes: Box<[u64]>,
+}
+
+#[derive(Default)]
+struct Merging {
+    /// Slots that lead into each segment.
+    live_in: Vec<u32>,
+    /// By so many rounds empty slots grow older.
+    rounds: u64,
+}
+
+/// What memory knows of a spot.
+enum Known {
+    At(Place),
+    Absent,
+    /// The page says it.
+    Ask,
+}
+
+impl Table {
+    /// An empty one, to load pages into. Allocates what it needs.
+    pub fn new(plan: &Plan) -> Self {
+        let Plan { slots, choices, memory_bytes, mean_object_bytes, layout, .. } = *plan;
+        let sets = slots.div_ceil(WAYS as u64).max(1);
+        let cut = Cut::of(sets, choices);
+        let objects = (layout.log_bytes() / mean_object_bytes.max(1)).clamp(1, sets * WAYS as u64);
+        let displaced = Displaced::unknown(sets);
+        let left = memory_bytes.saturating_sub(displaced.allocated_bytes());
+        let bits = left as f64 * 8.0 / objects as f64;
+        let division = Division::of(bits);
+        let of = |bits: f64| (objects as f64 * bits / 8.0) as u64;
+        let most_changes = (objects as f64 * division.changes) as u64 * 2;
+        let changes = Changes::within(most_changes, sets, cut.shape.sets_per_shard());
+        let filter = Filter::within(cut.shape.shards(), objects, of(division.filter_bits));
+        let left = left.saturating_sub(changes.allocated_bytes() + filter.allocated_bytes());
+        let least = LEAST_COPIES * COPY.all() as u64 / WAYS as u64;
+        let regions = layout.regions as usize;
+        Table {
+            plan: *plan,
+            cut,
+            segments: None,
+            changes,
+            filter,
+            copies: Resident::within(left.max(least), COPY),
+            displaced,
+            current: RwLock::new(Arc::new(Current { number: None, homes: Box::default() })),
+            live_in: (0..regions).map(|_| AtomicU32::new(0)).collect(),
+            merging: Mutex::default(),
+            leaving: AtomicU64::new(0),
+            returning: (0..RETURNING).map(|_| AtomicU32::new(0)).collect(),
+            lost: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            walked: Mutex::default(),
+        }
+    }
+
+    fn position(&self, place: Place) -> u32 {
+        (place.0 % self.plan.layout.log_bytes() / self.plan.layout.unit) as u32
+    }
+
+    fn segment_at(&self, position: u32) -> usize {
+        (u64::from(position) * self.plan.layout.unit / self.plan.layout.region_bytes) as usize
+    }
+
+    fn home(&self, number: usize) -> Option<Place> {
+        self.segments.as_ref()?.home(number)
+    }
+
+    /// Where a record at a position was written, unless its segment is free.
+    fn place(&self, position: u32) -> Option<Place> {
+        let home = self.home(self.segment_at(position))?;
+        Some(Place(home.0 + u64::from(position) * self.plan.layout.unit % self.plan.layout.region_bytes))
+    }
+
+    /// Where a slot of that table leads, if its segment is the same still.
+    fn place_of(&self, current: &Current, slot: &Slot) -> Option<Place> {
+        let place = self.place(slot.position?)?;
+        let number = self.segment_at(slot.position?);
+        let home = current.homes.get(number).copied()?;
+        (home == self.plan.layout.region_of(place).0 + 1).then_some(place)
+    }
+
+    fn current(&self) -> Arc<Current> {
+        self.current.read().clone()
+    }
+
+    fn may_hold(&self, spot: Spot) -> bool {
+        self.filter.may_page_hold(self.cut.page(spot), spot.mixed())
+    }
+
+    /// What is known without copies, which may be another object's.
+    fn known(&self, spot: Spot) -> Known {
+        match self.changes.get(spot) {
+            Some(Change::There { position, .. }) => self.place(position).map_or(Known::Absent, Known::At),
+            Some(Change::Removed | Change::Left) => Known::Absent,
+            None if self.may_hold(spot) => Known::Ask,
+            None => Known::Absent,
+        }
+    }
+
+    fn copy(&self, spot: Spot) -> Option<(Place, u8)> {
+        let entry = self.copies.find(spot.mixed())?;
+        Some((self.place(entry.position as u32)?, entry.hits))
+    }
+
+    /// What memory says of an object.
+    pub fn probe(&self, id_low: u64) -> Probe {
+        let spot = self.cut.spot(id_low);
+        let place = match self.known(spot) {
+            Known::At(place) => Some(place),
+            Known::Absent => return Probe::Absent,
+            Known::Ask => self.copy(spot).map(|(place, _)| place),
+        };
+        place.map_or(Probe::AskDisk, |place| Probe::At(Places::newest_first(&mut [place])))
+    }
+
+    /// Whether memory says that the newest record of an object lies there.
+    pub fn leads_to(&self, id_low: u64, place: Place) -> bool {
+        let spot = self.cut.spot(id_low);
+        match self.known(spot) {
+            Known::At(newest) => newest == place,
+            Known::Absent => false,
+            Known::Ask => self.copy(spot).is_some_and(|(copy, _)| copy == place),
+        }
+    }
+
+    /// What is known of an object that is to be stored. Of those that have left, what a lookup found out a moment ago.
+    pub fn recall(&self, id_low: u64) -> Recalled {
+        let spot = self.cut.spot(id_low);
+        match self.changes.get(spot) {
+            Some(Change::There { position, hits }) => {
+                return self.place(position).map_or(Recalled::Unknown, |place| Recalled::There(place, hits));
+            }
+            Some(Change::Left) => return Recalled::HasLeft,
+            Some(Change::Removed) => return Recalled::Unknown,
+            None => {}
+        }
+        if self.returns(spot) {
+            return Recalled::HasLeft;
+        }
+        let copy = if self.may_hold(spot) { self.copy(spot) } else { None };
+        copy.map_or(Recalled::Unknown, |(place, hits)| Recalled::There(place, hits))
+    }
+
+    fn returning(&self, spot: Spot) -> Option<(&AtomicU32, u32)> {
+        let mixed = spot.mixed();
+        Some((self.returning.get(mixed as usize % RETURNING)?, (mixed >> 32) as u32 | 1))
+    }
+
+    fn returns(&self, spot: Spot) -> bool {
+        self.returning(spot).is_some_and(|(at, tag)| at.load(Relaxed) == tag)
+    }
+
+    fn note_returning(&self, spot: Spot) {
+        if let Some((at, tag)) = self.returning(spot) {
+            at.store(tag, Relaxed);
+        }
+    }
+
+    /// Whether a change of this object may be said now. If not, the waker is called once some have been merged.
+    pub fn has_room(&self, id_low: u64, waker: Option<&Waker>) -> bool {
+        self.changes.has_room(self.cut.spot(id_low), waker)
+    }
+
+    /// Those who wait for room are to look again.
+    pub fn wake(&self) {
+        self.changes.wake();
+    }
+
+    /// The table could not be made anew, so it is not known when there will be room.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed) > 0
+    }
+
+    /// Whether it is time to make the table anew.
+    pub fn is_due(&self) -> bool {
+        self.changes.is_due()
+    }
+
+    /// See [`crate::engine::segments::Index::enter`].
+    pub fn enter(&self, kind: Kind, id_low: u64, place: Place) {
+        match kind {
+            Kind::Whole | Kind::Large => {
+                self.change(id_low, |_| Some(Change::There { position: self.position(place), hits: 0 }));
+            }
+            Kind::Tombstone => self.remove_low(id_low),
+            Kind::Extent => {}
+        }
+    }
+
+    /// Whatever has this fingerprint is removed.
+    pub fn remove_low(&self, id_low: u64) {
+        let spot = self.cut.spot(id_low);
+        self.change(id_low, |before| (before.is_some() || self.may_hold(spot)).then_some(Change::Removed));
+        if let Some((at, tag)) = self.returning(spot) {
+            let _ = at.compare_exchange(tag, 0, Relaxed, Relaxed);
+        }
+    }
+
+    /// A change, by what has changed before. What the table or a change led to is displaced, and no copy of it stays.
+    fn change(&self, id_low: u64, into: impl FnOnce(Option<Change>) -> Option<Change>) {
+        let spot = self.cut.spot(id_low);
+        let Some(mut at) = self.changes.at(spot) else { return };
+        let before = at.get();
+        let Some(change) = into(before) else { return };
+        if let Some(Change::There { position, .. }) = before {
+            self.moved(position, false);
+        }
+        let displaces = match before {
+            Some(change) => matches!(change, Change::There { .. }),
+            None => self.may_hold(spot),
+        };
+        if displaces {
+            self.displaced.note(spot.pair);
+        }
+        self.copies.forget(spot.mixed());
+        if let Change::There { position, .. } = change {
+            self.moved(position, true);
+        }
+        at.put(change);
+    }
+
+    /// A change leads to a position from now on, or no longer.
+    fn moved(&self, position: u32, leads: bool) {
+        let Some(live) = self.live_in.get(self.segment_at(position)) else { return };
+        let _ = live.fetch_update(Relaxed, Relaxed, |live| {
+            Some(if leads { live.saturating_add(1) } else { live.saturating_sub(1) })
+        });
+    }
+
+    /// Drop what leads to exactly this place, which leaves with its segment; whether memory knew of it.
+    pub fn evict(&self, id_low: u64, place: Place) -> bool {
+        let (spot, position) = (self.cut.spot(id_low), self.position(place));
+        let Some(mut at) = self.changes.at(spot) else { return false };
+        match at.get() {
+            Some(Change::There { position: there, .. }) if there == position => {
+                self.moved(position, false);
+                self.copies.forget(spot.mixed());
+                at.put(Change::Left);
+                true
+            }
+            Some(_) => false,
+            // The table's slot leads nowhere once the segment has left.
+            None => self.copies.drop_at(spot.mixed(), position.into()),
+        }
+    }
+
+    /// A record was written once more: it is found there, and its hits are counted anew.
+    pub fn follow(&self, id_low: u64, from: Place, to: Place) {
+        let (spot, from, to) = (self.cut.spot(id_low), self.position(from), self.position(to));
+        let Some(mut at) = self.changes.at(spot) else { return };
+        let is_there = match at.get() {
+            Some(Change::There { position, .. }) => position == from,
+            Some(_) => false,
+            None => self.copies.hits(spot.mixed(), from.into()).is_some(),
+        };
+        if is_there {
+            self.moved(from, false);
+            self.moved(to, true);
+            self.copies.forget(spot.mixed());
+            at.put(Change::There { position: to, hits: 0 });
+        }
+    }
+
+    /// An object was asked for, whose record was last seen there: where it is by now, as far as is known.
+    pub fn hit(&self, id_low: u64, place: Place) -> Option<Place> {
+        let spot = self.cut.spot(id_low);
+        let mut at = self.changes.at(spot)?;
+        match at.get() {
+            Some(Change::There { position, .. }) => {
+                at.count_hit(MOST_HITS);
+                self.place(position)
+            }
+            Some(Change::Removed | Change::Left) => None,
+            None => {
+                self.copies.hit(spot.mixed(), self.position(place).into());
+                Some(place)
+            }
+        }
+    }
+
+    /// How often the record at a place was asked for; `None` if memory does not lead to it.
+    pub fn hits(&self, id_low: u64, place: Place) -> Option<u8> {
+        let (spot, position) = (self.cut.spot(id_low), self.position(place));
+        match self.changes.get(spot) {
+            Some(Change::There { position: there, hits }) => (there == position).then_some(hits),
+            Some(Change::Removed | Change::Left) => None,
+            None => self.copies.hits(spot.mixed(), position.into()),
+        }
+    }
+
+    /// A segment is being cleaned: no copy of what it holds is made from now on.
+    pub fn leaves(&self, number: usize) {
+        self.leaving.store(number as u64 + 1, SeqCst);
+    }
+
+    /// It has left, or stays.
+    pub fn has_left(&self) {
+        self.leaving.store(0, SeqCst);
+    }
+
+    /// Nothing in memory leads into this segment any more: where its summary cannot be read.
+    pub fn sweep(&self, number: usize) {
+        let units = self.plan.layout.region_bytes / self.plan.layout.unit;
+        let first = number as u64 * units;
+        let leads_there = |position: u32| (first..first + units).contains(&u64::from(position));
+        self.changes.each(|change| match change {
+            Change::There { position, .. } if leads_there(position) => Some(Change::Left),
+            _ => None,
+        });
+        self.copies.drop_in(&(first..first + units));
+    }
+
+    /// See [`crate::engine::segments::Index::may_displace`].
+    pub fn may_displace(&self, id_low: u64) -> bool {
+        self.displaced.is_in(self.cut.spot(id_low).pair)
+    }
+
+    /// What was displaced.
+    pub fn displaced(&self) -> &Displaced {
+        &self.displaced
+    }
+
+    /// Whether a change leads anywhere.
+    pub fn is_new(&self, id_low: u64) -> bool {
+        matches!(self.changes.get(self.cut.spot(id_low)), Some(Change::There { .. }))
+    }
+
+    /// Whether the index leads anywhere but into this segment. Reads a page if it has to, and waits for it; `None` if that
+    /// cannot be read.
+    pub fn leads_past(&self, device: &dyn Device, id_low: u64, region: Place) -> Option<bool> {
+        let spot = self.cut.spot(id_low);
+        let is_past = |place: Place| self.plan.layout.region_of(place) != region;
+        match self.known(spot) {
+            Known::At(place) => return Some(is_past(place)),
+            Known::Absent => return Some(false),
+            Known::Ask => {}
+        }
+        let current = self.current();
+        let Some(number) = current.number else { return Some(false) };
+        let content = self.snapshots(device).page(number, self.cut.page(spot))?;
+        match page::say(&self.cut, &content, spot, |slot| self.place_of(&current, slot)) {
+            Said::At(place) => Some(is_past(place)),
+            Said::HasLeft | Said::Nothing => Some(false),
+        }
+    }
+
+    fn snapshots<'a>(&self, device: &'a dyn Device) -> Snapshots<'a> {
+        Snapshots { device, layout: self.plan.saved, stamp: self.plan.stamp }
+    }
+
+    /// Slots that lead into the segment of this number: as the table was, and as was said since.
+    pub fn live_in(&self, number: usize) -> u32 {
+        self.live_in.get(number).map_or(0, |live| live.load(Relaxed))
+    }
+
+    /// A merge begins. Nobody enters anything now. What empty slots remember grows older by so many rounds.
+    pub fn merge_begins(&self, rounds: u64) {
+        self.displaced.snapshot_begins();
+        self.changes.merge_begins();
+        *self.merging.lock() = Merging { live_in: vec![0; self.live_in.len()], rounds };
+    }
+
+    /// A page of the new table.
+    pub fn merge(&self, device: &dyn Device, page: u64, worth: impl Fn(u8, Place) -> u64) -> Vec<u8> {
+        let current = self.current();
+        let before = current.number.map(|number| self.snapshots(device).page(number, page));
+        if before == Some(None) {
+            // What it led to is lost. What that had displaced is to stay away all the same.
+            self.displaced.suspect_all();
+            tracing::warn!("page {page} of the index cannot be read: what it led to is lost");
+        }
+        let mut content = before.flatten().unwrap_or_else(|| page::empty(&self.cut, page));
+        let sets = self.cut.shape.sets_in(page);
+        content.truncate(self.cut.shape.bytes_of(sets.end.saturating_sub(1)).end);
+        let mut merging = self.merging.lock();
+        let mut held = Vec::new();
+        let mut merge = Merge { cut: &self.cut, page, content: &mut content, displaced: Vec::new() };
+        merge.age(merging.rounds);
+        merge.each(|spot, slot| match self.place_of(&current, &slot) {
+            Some(_) => {
+                held.push(spot.mixed());
+                slot
+            }
+            None => slot.left(),
+        });
+        let worth = |slot: &Slot| slot.position.and_then(|at| self.place(at)).map_or(0, |place| worth(slot.hits, place));
+        for (spot, change) in self.changes.in_sets(&sets) {
+            merge.enter(spot, change, worth);
+        }
+        self.lost.fetch_add(merge.displaced.len() as u64, Relaxed);
+        merge.displaced.iter().for_each(|spot| self.displaced.note(spot.pair));
+        merge.each(|spot, slot| {
+            held.push(spot.mixed());
+            if let Some(live) = slot.position.and_then(|at| merging.live_in.get_mut(self.segment_at(at))) {
+                *live += 1;
+            }
+            slot
+        });
+        // What the page held is in it too, since lookups go by that one until all are written.
+        self.filter.renew(page, held.into_iter());
+        content
+    }
+
+    /// All pages are on the disk, as the snapshot of this number; or they are not.
+    pub fn merge_ended(&self, number: Option<u64>) {
+        let Some(number) = number else {
+            self.failed.fetch_add(1, Relaxed);
+            self.displaced.suspect_all();
+            self.changes.wake();
+            return;
+        };
+        self.failed.store(0, Relaxed);
+        let homes = (0..self.live_in.len()).map(|number| self.home(number).map_or(0, |home| home.0 + 1));
+        self.go_by(Some(number), homes.collect());
+        let merging = std::mem::take(&mut *self.merging.lock());
+        self.live_in.iter().zip(merging.live_in).for_each(|(live, counted)| live.store(counted, Relaxed));
+        self.changes.merged(|spot, change| {
+            if let Change::There { position, hits } = change {
+                self.copies.enter(spot.mixed(), Entry { position: position.into(), hits });
+            }
+        });
+    }
+
+    fn go_by(&self, number: Option<u64>, homes: Box<[u64]>) {
+        *self.current.write() = Arc::new(Current { number, homes });
+    }
+
+    /// A page of the snapshot that is being opened.
+    pub fn load(&self, page: u64, content: &[u8]) {
+        let sets = self.cut.shape.sets_in(page);
+        let mut content = content.to_vec();
+        content.truncate(self.cut.shape.bytes_of(sets.end.saturating_sub(1)).end);
+        let mut held = Vec::new();
+        Merge { cut: &self.cut, page, content: &mut content, displaced: Vec::new() }.each(|spot, slot| {
+            held.push(spot.mixed());
+            if let Some(live) = slot.position.and_then(|at| self.live_in.get(self.segment_at(at))) {
+                live.fetch_add(1, Relaxed);
+            }
+            slot
+        });
+        self.filter.renew(page, held.into_iter());
+    }
+
+    /// The same over these segments. All pages of a snapshot were loaded, or there is none; for each segment it says where that began: one
+    /// more, or 0.
+    pub fn over(self, segments: Arc<Segments>, number: Option<u64>, homes: Box<[u64]>) -> Self {
+        for (nth, live) in self.live_in.iter().enumerate() {
+            let home = segments.home(nth).map_or(0, |home| home.0 + 1);
+            if number.is_none() || homes.get(nth) != Some(&home) {
+                live.store(0, Relaxed);
+            }
+        }
+        self.go_by(number, homes);
+        Table { segments: Some(segments), ..self }
+    }
+
+    /// A slot of this table was read, and leads to a place: kept as a copy, unless something is newer by now. Whether it is the newest.
+    fn keep_copy(&self, spot: Spot, place: Place, current: &Current) -> bool {
+        let Some(at) = self.changes.at(spot) else { return false };
+        if at.get().is_some() || self.current.read().number != current.number {
+            return false;
+        }
+        let position = self.position(place);
+        let is_leaving = self.leaving.load(SeqCst) == self.segment_at(position) as u64 + 1;
+        if !is_leaving && self.place(position) == Some(place) && self.copies.hits(spot.mixed(), position.into()).is_none() {
+            self.copies.enter(spot.mixed(), Entry { position: position.into(), hits: 0 });
+        }
+        true
+    }
+}
+
+impl Finds for Table {
+    fn find(&self, id_low: u64) -> Option<Place> {
+        match self.probe(id_low) {
+            Probe::At(places) => places.iter().next(),
+            Probe::Absent | Probe::AskDisk => None,
+        }
+    }
+
+    fn forget(&self, id_low: u64, place: Place) {
+        let (spot, position) = (self.cut.spot(id_low), self.position(place));
+        let gone = |before| match before {
+            Some(Change::There { position: there, .. }) => (there == position).then_some(Change::Removed),
+            Some(Change::Removed | Change::Left) => None,
+            None => self.may_hold(spot).then_some(Change::Removed),
+        };
+        self.change(id_low, gone);
+    }
+
+    fn slot_count(&self) -> u64 {
+        self.cut.shape.sets() * WAYS as u64
+    }
+
+    fn live(&self) -> u64 {
+        self.live_in.iter().map(|live| u64::from(live.load(Relaxed))).sum()
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+
+    fn allocated_bytes(&self) -> u64 {
+        let each = size_of::<AtomicU32>() + size_of::<u64>();
+        let fixed = size_of::<Self>() + self.live_in.len() * each + RETURNING * size_of::<AtomicU32>();
+        let parts = [self.changes.allocated_bytes(), self.filter.allocated_bytes(), self.copies.allocated_bytes()];
+        parts.iter().sum::<u64>() + self.displaced.allocated_bytes() + fixed as u64
+    }
+}

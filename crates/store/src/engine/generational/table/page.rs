@@ -1,0 +1,104 @@
+//! One page of the table: what it says of a spot, and the page that follows it.
+
+use super::changes::Change;
+use super::spot::{Cut, Spot};
+use crate::engine::segments::{Set, Sets, Slot, WAYS};
+use crate::terms::Place;
+
+/// What a page says of a spot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It lies there, or another one of its spot does.
+    At(Place),
+    /// It left not long ago.
+    HasLeft,
+    /// Nothing.
+    Nothing,
+}
+
+/// A page without objects.
+pub fn empty(cut: &Cut, page: u64) -> Vec<u8> {
+    let sets = cut.shape.sets_in(page);
+    Set::empty().repeat((sets.end - sets.start) as usize)
+}
+
+/// What the page says, where `place` tells where a slot leads, if it leads anywhere still.
+pub fn say(cut: &Cut, content: &[u8], spot: Spot, place: impl Fn(&Slot) -> Option<Place>) -> Said {
+    let mut content = [spot.pair, cut.other(spot.pair, spot.fingerprint)]
+        .map(|set| content.get(cut.shape.bytes_of(set)).unwrap_or_default().to_vec());
+    let [first, other] = &mut content;
+    let sets = Sets(Set(first), Set(other));
+    let slots = || sets.of(spot.fingerprint).map(|(_, slot)| slot);
+    if let Some(place) = slots().find_map(|slot| place(&slot)) {
+        return Said::At(place);
+    }
+    let has_left = slots().any(|slot| slot.position.is_some() || slot.remembers(spot.fingerprint));
+    if has_left { Said::HasLeft } else { Said::Nothing }
+}
+
+/// A page that is made anew.
+pub struct Merge<'a> {
+    pub cut: &'a Cut,
+    pub page: u64,
+    /// All its sets, as they were.
+    pub content: &'a mut [u8],
+    /// Objects that lost their slots to others.
+    pub displaced: Vec<Spot>,
+}
+
+impl Merge<'_> {
+    /// Every slot that leads somewhere, with its spot; what it becomes is written back.
+    pub fn each(&mut self, mut with: impl FnMut(Spot, Slot) -> Slot) {
+        for set in self.cut.shape.sets_in(self.page) {
+            let Some(bytes) = self.content.get_mut(self.cut.shape.bytes_of(set)) else { continue };
+            let mut slots = Set(bytes);
+            for way in 0..WAYS {
+                let slot = slots.get(way);
+                if slot.position.is_some() {
+                    let becomes = with(self.cut.spot_in(set, slot.fingerprint), slot);
+                    if becomes != slot {
+                        slots.put(way, becomes);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What empty slots remember is so many rounds older.
+    pub fn age(&mut self, rounds: u64) {
+        for set in self.cut.shape.sets_in(self.page) {
+            let Some(bytes) = self.content.get_mut(self.cut.shape.bytes_of(set)) else { continue };
+            (0..rounds).for_each(|_| Set(&mut *bytes).age());
+        }
+    }
+
+    /// A change is entered. From a full set leaves what is worth least.
+    pub fn enter(&mut self, spot: Spot, change: Change, worth: impl Fn(&Slot) -> u64) {
+        let Spot { pair, fingerprint } = spot;
+        let other = self.cut.other(pair, fingerprint);
+        let cut = self.cut;
+        let lost = cut.shape.two_in(self.content, pair, other, |set, other| {
+            let mut sets = Sets(Set(set), Set(other));
+            let Change::There { position, hits } = change else {
+                while let Some((way, slot)) =
+                    { sets.of(fingerprint).find(|(_, slot)| slot.position.is_some() || slot.hits > 0) }
+                {
+                    sets.put(way, slot.removed());
+                }
+                if change == Change::Left
+                    && let (Some((way, _)), false) = sets.room_for(fingerprint, |_| 0)
+                {
+                    sets.put(way, Slot { fingerprint, hits: 0, position: None }.left());
+                }
+                return None;
+            };
+            let (victim, is_lost) = sets.room_for(fingerprint, worth);
+            let (way, before) = victim?;
+            sets.put(way, Slot { fingerprint, hits, position: Some(position) });
+            is_lost.then_some((way, before))
+        });
+        if let Some((way, before)) = lost.flatten() {
+            self.displaced.push(cut.spot_in(if way < WAYS { pair } else { other }, before.fingerprint));
+        }
+    }
+}
