@@ -32,6 +32,7 @@ mod generational;
 mod geometry;
 mod hash_bits;
 mod hot_long;
+mod index_on_disk;
 mod io_engines;
 mod mapped;
 mod one_of_two_disks;

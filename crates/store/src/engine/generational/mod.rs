@@ -52,5 +52,5 @@ mod void;
 mod tests;
 
 pub use engine::Generational;
-pub use options::{GenerationalOptions, entries_within, index_bytes};
+pub use options::{GenerationalOptions, entries_on_disk, entries_within, index_bytes};
 pub use record::{GENERATIONAL, INDEX_ENTRIES, INDEX_MEMORY, TWO_SETS, VALUE};

@@ -54,6 +54,11 @@ pub fn entries_within(memory_bytes: u64, bytes: u64, mean_object_bytes: u64) -> 
     enough(entries, bytes)
 }
 
+/// Index entries for an index on the disk, which is written as a whole again and again: a quarter more than objects of the mean size.
+pub fn entries_on_disk(bytes: u64, mean_object_bytes: u64) -> u64 {
+    enough(bytes / mean_object_bytes.max(1) / 4 * 5, bytes)
+}
+
 /// So many entries, or as many as the segments of such a disk ask for.
 fn enough(entries: u64, bytes: u64) -> u64 {
     let most_segments = 128 + bytes / (8 << 20);
@@ -91,7 +96,11 @@ impl GenerationalOptions {
     /// small.
     pub fn plan(plan: &Plan) -> Option<Self> {
         let Plan { bytes, reserved, mean_object_bytes, choices, .. } = *plan;
-        let slots = plan.entries.unwrap_or_else(|| entries_within(0, bytes, mean_object_bytes));
+        let by_place = || match plan.index_memory {
+            None => entries_within(0, bytes, mean_object_bytes),
+            Some(_) => entries_on_disk(bytes, mean_object_bytes),
+        };
+        let slots = plan.entries.unwrap_or_else(by_place);
         let slots = enough(slots, bytes);
         let base = reserved.checked_add(saved(slots, reserved, choices).area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;

@@ -93,12 +93,12 @@ fn decode(cell: &Cell) -> Option<(u32, Change, bool)> {
 }
 
 impl Changes {
-    /// Room for so many changes of a table with so many sets, of which so many are in a page. Allocates it now.
-    pub fn within(most: u64, sets: u64, sets_a_page: u64) -> Self {
+    /// So many changes of a table are merged at once, which has so many sets, and so many in a page. Allocates room for more now.
+    pub fn within(merged_at: u64, sets: u64, sets_a_page: u64) -> Self {
         let sets_each = (sets_a_page * PAGES).clamp(1, u64::from(u32::MAX) / FINGERPRINTS);
         let shards = sets.div_ceil(sets_each).max(1);
-        // An eighth is left free, and no shard is filled just as the others are.
-        let cells = (most.div_ceil(shards) as usize).saturating_mul(4) / 3 + LEAST_CELLS;
+        // While some are merged others come, and no shard is filled just as the others are.
+        let cells = (merged_at.div_ceil(shards) as usize).saturating_mul(4) / 3 + LEAST_CELLS;
         let shard = || Mutex::new(Shard { cells: vec![[0; CELL_BYTES]; cells], used: 0, span: sets_each * FINGERPRINTS });
         Changes {
             shards: (0..shards).map(|_| shard()).collect(),
@@ -114,9 +114,9 @@ impl Changes {
         self.count.load(Relaxed)
     }
 
-    /// Whether it is time to merge them: half of the cells are used, or somebody waits for one.
+    /// Whether it is time to merge them: three quarters of the cells are used, or somebody waits for one.
     pub fn is_due(&self) -> bool {
-        self.count() > self.cells() / 2 || !self.waiting.lock().is_empty()
+        self.count() > self.cells() / 4 * 3 || !self.waiting.lock().is_empty()
     }
 
     /// Bytes of memory.
@@ -342,7 +342,7 @@ mod tests {
             put(&changes, spot(*n % 100, *n as u16), there(*n as u32));
             has_room
         });
-        assert!((30..60).contains(&room.count()));
+        assert!((35..45).contains(&room.count()));
         assert!(changes.is_due() && changes.has_room(spot(0, 0), None), "that is said already");
         (0..1000).for_each(|n| put(&changes, spot(n % 100, 1000 + n as u16), Change::Removed));
         assert!((0..1000).all(|n| changes.get(spot(n % 100, 1000 + n as u16)) == Some(Change::Removed)));
@@ -358,10 +358,10 @@ mod tests {
         #[test]
         fn it_is_a_map_of_pages(
             steps in proptest::collection::vec((0..4_u8, 0..100_u64, 0..40_u16, 0..9_u32), 1..300),
-            most in 0..200_u64,
+            merged_at in 0..200_u64,
             sets_a_page in 1..30_u64,
         ) {
-            let changes = Changes::within(most, 100, sets_a_page);
+            let changes = Changes::within(merged_at, 100, sets_a_page);
             let (mut model, mut is_merging) = (BTreeMap::new(), false);
             for (what, pair, fingerprint, position) in steps {
                 let at = spot(pair, fingerprint * 100);

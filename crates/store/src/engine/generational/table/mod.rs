@@ -47,7 +47,7 @@ use crate::index::{Filter, Resident, SlotBits};
 use crate::layout::{LogLayout, Segments, SnapshotLayout, Snapshots, Stamp};
 
 /// How a copy is cut: its position is the whole one.
-const COPY: SlotBits = SlotBits { hash: 8, position: 32 };
+const COPY: SlotBits = SlotBits { hash: 12, position: 32 };
 /// Copies that there are at the least: what was just looked up is known for a moment.
 const LEAST_COPIES: u64 = 1024;
 /// What was looked up and had left not long ago, of which so much is known until it is stored again.
@@ -122,17 +122,17 @@ enum Known {
 impl Table {
     /// An empty one, to load pages into. Allocates what it needs.
     pub fn new(plan: &Plan) -> Self {
-        let Plan { slots, choices, memory_bytes, mean_object_bytes, layout, .. } = *plan;
+        let Plan { saved, slots, choices, memory_bytes, mean_object_bytes, layout, .. } = *plan;
         let sets = slots.div_ceil(WAYS as u64).max(1);
         let cut = Cut::of(sets, choices);
         let objects = (layout.log_bytes() / mean_object_bytes.max(1)).clamp(1, sets * WAYS as u64);
         let displaced = Displaced::unknown(sets);
         let left = memory_bytes.saturating_sub(displaced.allocated_bytes());
         let bits = left as f64 * 8.0 / objects as f64;
-        let division = Division::of(bits);
+        let division = Division::of(bits, saved.area_bytes() as f64 / (objects * mean_object_bytes.max(1)) as f64);
         let of = |bits: f64| (objects as f64 * bits / 8.0) as u64;
-        let most_changes = (objects as f64 * division.changes) as u64 * 2;
-        let changes = Changes::within(most_changes, sets, cut.shape.sets_per_shard());
+        let merged_at = (objects as f64 * division.changes) as u64;
+        let changes = Changes::within(merged_at, sets, cut.shape.sets_per_shard());
         let filter = Filter::within(cut.shape.shards(), objects, of(division.filter_bits));
         let left = left.saturating_sub(changes.allocated_bytes() + filter.allocated_bytes());
         let least = LEAST_COPIES * COPY.all() as u64 / WAYS as u64;

@@ -1,0 +1,138 @@
+//! `generational` with its index on the disk: what lookups read, what memory takes, and that a cache is used on with more or less of it.
+
+use std::collections::HashMap;
+
+use tinaja_store::device::{Device, Medium, Memory};
+use tinaja_store::{Cache, Commit, Settings, Store, block_on, engines};
+
+use crate::support::{get, key, open_planned, plan_with, put, settle, sound};
+
+const DISK: u64 = 48 << 20;
+/// So many objects of the mean size have room for them and more.
+const OBJECTS: u64 = 6000;
+
+fn open(medium: &Medium, memory: Option<u64>) -> (Cache, std::sync::Arc<Memory>) {
+    let disk = sound(medium);
+    // As its superblock would have it, whatever the memory.
+    let made = Settings::new().with(&engines::INDEX_ENTRIES, DISK / 4096 / 4 * 5);
+    let settings = memory.into_iter().fold(made, |all, bytes| all.with(&engines::INDEX_MEMORY, bytes));
+    (open_planned(&*plan_with(engines::GENERATIONAL, &settings, DISK), disk.clone()).unwrap(), disk)
+}
+
+fn fill(store: &Cache) {
+    for n in 0..OBJECTS {
+        assert!(matches!(put(store, n, 1, 3000), Commit::Stored { .. }));
+    }
+    block_on(store.flush()).unwrap();
+}
+
+/// Reads for each of some lookups, by the device's count. Of two objects of one spot one is lost, a few of thousands.
+fn reads(store: &Cache, disk: &Memory, objects: impl Iterator<Item = u64>, version: Option<u64>) -> f64 {
+    settle(disk);
+    let (before, mut lookups, mut lost) = (disk.counters().reads, 0, 0);
+    for n in objects {
+        let found = get(store, n);
+        assert!(found.is_none() || found == version, "object {n}: {found:?}");
+        lost += u32::from(found != version);
+        lookups += 1;
+    }
+    assert!(lost <= lookups / 250, "{lost} of {lookups} are gone");
+    (disk.counters().reads - before) as f64 / f64::from(lookups)
+}
+
+/// Without memory a lookup reads its page of the table, and a hit its record; with a filter few misses read, and with copies hits read
+/// once. An index in memory reads once for a hit, and never for a miss.
+#[test]
+fn reads_a_lookup_follow_the_memory() {
+    let mut before = [f64::MAX; 3];
+    for bits in [0, 3, 12, 48] {
+        let medium = Medium::zeroed(DISK as usize);
+        let memory = DISK / 4096 * bits / 8;
+        let (store, disk) = open(&medium, Some(memory));
+        fill(&store);
+        // What changed last is in memory still.
+        let old = || 0..OBJECTS / 2;
+        let hits = reads(&store, &disk, old(), Some(1));
+        let again = reads(&store, &disk, (0..4).flat_map(|_| old().take(200)).skip(200), Some(1));
+        let misses = reads(&store, &disk, OBJECTS..OBJECTS + 3000, None);
+        let stats = store.stats();
+        println!(
+            "{bits} bits: {hits:.3} reads a hit, {again:.3} of what was asked for before, {misses:.3} a miss; {} bytes of memory for \
+             {memory}; {} bytes of snapshots, {} false reads",
+            stats.index_bytes,
+            stats.of_engine.named("snapshot_bytes"),
+            stats.false_reads
+        );
+        if bits == 0 {
+            assert!(hits > 1.9 && misses > 0.9, "the table is on the disk: {hits}, {misses}");
+        }
+        if bits == 48 {
+            assert!(hits < 1.1 && misses < 0.1, "{hits}, {misses}");
+        }
+        assert!(hits <= before[0] && again <= before[1] && misses <= before[2] && hits >= 0.99);
+        before = [hits, again, misses];
+        block_on(store.close()).unwrap();
+    }
+    let (store, disk) = open(&Medium::zeroed(DISK as usize), None);
+    fill(&store);
+    assert!((0.99..=1.0).contains(&reads(&store, &disk, 0..OBJECTS / 2, Some(1))));
+    assert!(reads(&store, &disk, OBJECTS..OBJECTS + 3000, None) < 0.01);
+}
+
+/// The memory that the index takes is what it was given, but for what it cannot do without: and the allocator counts it so.
+#[test]
+fn memory_is_what_was_given() {
+    for bits in [1, 8, 32] {
+        let memory = DISK / 4096 * bits / 8;
+        let (store, _disk) = open(&Medium::zeroed(DISK as usize), Some(memory));
+        fill(&store);
+        let takes = store.stats().index_bytes;
+        println!("{bits} bits an object: {takes} bytes for {memory}");
+        assert!(takes < memory + (15 << 10), "{takes} for {memory}");
+    }
+}
+
+/// Nothing on the disk depends on the memory. What was put and removed is found, or not, with any of it after the next start, and after a
+/// kill. Objects of one spot push each other out, a few of thousands; nothing older is ever found.
+#[test]
+fn a_cache_is_used_on_with_more_memory_or_less() {
+    let mut medium = Medium::zeroed(DISK as usize);
+    let mut model = HashMap::new();
+    let mut random = 7_u64;
+    let mut below = |most: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % most
+    };
+    for (round, memory) in [Some(0), None, Some(2000), Some(0), Some(200_000), None, Some(0)].into_iter().enumerate() {
+        let (store, _disk) = open(&medium, memory);
+        assert_eq!(store.stats().damaged_at_open, 0);
+        let mut lost = 0;
+        let mut check = |n: u64, model: &HashMap<u64, u64>| {
+            let found = get(&store, n);
+            assert!(found.is_none() || found == model.get(&n).copied(), "object {n} in round {round}: {found:?}");
+            lost += u64::from(found.is_none() && model.contains_key(&n));
+        };
+        (0..OBJECTS / 3).for_each(|n| check(n, &model));
+        for step in 0..1500 {
+            let n = below(OBJECTS / 3);
+            if below(4) == 0 {
+                block_on(store.remove(&key(n))).unwrap();
+                model.remove(&n);
+                assert_eq!(get(&store, n), None, "object {n} in round {round}");
+            } else {
+                let version = round as u64 * 10_000 + step + 1;
+                assert!(matches!(put(&store, n, version, 2000), Commit::Stored { .. }));
+                model.insert(n, version);
+            }
+            check(below(OBJECTS / 3), &model);
+        }
+        assert!(lost < 20, "{lost} are gone in round {round}");
+        block_on(store.flush()).unwrap();
+        if round % 2 == 0 {
+            medium = medium.copy();
+        } else {
+            block_on(store.close()).unwrap();
+        }
+    }
+    assert!(model.len() > 1000);
+}
