@@ -2,24 +2,22 @@
 //!
 //! A budget of memory is for the index and for hot objects. What an index takes follows from the disk and from how large objects
 //! are; what it is worth was measured (`docs/lab/policies.md`, `docs/replay.md`): the engine `generational` finds 7 to 10 of 100
-//! requests more than those that evict in the order of writing, as long as it has an entry for each object of the mean size. Below that, the
-//! engines of the paper HashCache need less and less memory for each object, down to none (its section 3).
+//! requests more than those that evict in the order of writing. If the memory has no room for an entry for each object of the mean size,
+//! its index lies on the disk, and as much of it is in memory as has room (`docs/lab/policies-memory.md`). Without any memory it is
+//! HashCache-Set, which needs none for an index (section 3 of its paper).
 
 use std::fmt;
 
 use super::options::CacheOptions;
-use crate::engine::generational::{INDEX_ENTRIES, entries_within, index_bytes};
+use crate::engine::generational::{INDEX_ENTRIES, INDEX_MEMORY, entries_on_disk, entries_within, index_bytes};
 use crate::engine::{Engine, EngineRef, Settings};
-use crate::engines::{GENERATIONAL, HASHCACHE_LOG, HASHCACHE_LOGLRU, HASHCACHE_SET, HASHCACHE_SETMEM};
+use crate::engines::{GENERATIONAL, HASHCACHE_LOG, HASHCACHE_SET};
 
 /// On a smaller disk the segments of `generational` are too few for its logs: on 2 to 20 MB it finds up to 20 of 100 requests less
 /// than S3-FIFO.
 const LEAST_DISK_BYTES: u64 = 32 << 20;
 /// Of the memory, so much is for hot objects at the least.
 const LEAST_HOT: u64 = 4;
-/// Bits of memory an object, of the engines that need less: by count of allocations, `docs/lab/hashcache-index.md`.
-const BITS: [(EngineRef, u64); 3] = [(HASHCACHE_LOGLRU, 38), (HASHCACHE_SETMEM, 12), (HASHCACHE_SET, 0)];
-
 /// What is made of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Within {
@@ -27,6 +25,8 @@ pub struct Within {
     pub engine: EngineRef,
     /// Bytes of memory that its index takes.
     pub index_bytes: u64,
+    /// Whether the index lies on the disk, and that memory is for a part of it.
+    pub is_on_disk: bool,
     /// Objects of the mean size that the disk has room for.
     pub objects: u64,
     /// The budget.
@@ -41,28 +41,27 @@ fn for_index(memory_bytes: u64) -> u64 {
 /// The engine for disks of so many bytes in all, objects of such a mean size, and so much memory for index and hot objects.
 pub fn within(memory_bytes: u64, disk_bytes: u64, mean_object_bytes: u64) -> Within {
     let objects = disk_bytes / mean_object_bytes.max(1);
-    let of = |engine, index_bytes| Within { engine, index_bytes, objects, memory_bytes };
+    let of = |engine, index_bytes| Within { engine, index_bytes, is_on_disk: false, objects, memory_bytes };
     if disk_bytes < LEAST_DISK_BYTES {
         return of(HASHCACHE_LOG, index_bytes(objects));
     }
     let most = for_index(memory_bytes);
-    let entries = index_bytes(entries_within(most.max(1), disk_bytes, mean_object_bytes));
-    if entries <= most {
-        return of(GENERATIONAL, entries);
+    if most == 0 {
+        return of(HASHCACHE_SET, 0);
     }
-    let bytes = |bits: u64| (u128::from(objects) * u128::from(bits) / 8) as u64;
-    let less = BITS.into_iter().find(|(_, bits)| bytes(*bits) <= most);
-    less.map_or(of(HASHCACHE_SET, 0), |(engine, bits)| of(engine, bytes(bits)))
+    let entries = index_bytes(entries_within(most, disk_bytes, mean_object_bytes));
+    Within { is_on_disk: entries > most, ..of(GENERATIONAL, entries.min(most)) }
 }
 
 impl fmt::Display for Within {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Within { engine, index_bytes, objects, memory_bytes } = self;
+        let Within { engine, index_bytes, is_on_disk, objects, memory_bytes } = self;
         let bits = (*index_bytes as f64 * 8.0) / (*objects).max(1) as f64;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         write!(
             f,
-            "{engine}, whose index takes {:.1} of {:.1} MiB of memory, {bits:.0} bits for each of {objects} objects",
+            "{engine}, whose index {} {:.1} of {:.1} MiB of memory, {bits:.0} bits for each of {objects} objects",
+            if *is_on_disk { "is on the disk and takes" } else { "takes" },
             mib(*index_bytes),
             mib(*memory_bytes)
         )
@@ -78,7 +77,7 @@ pub(super) fn by_memory(options: &CacheOptions, asked: &Settings, disk_bytes: u6
     options.engines.wrong(engine, asked, disk_bytes).is_none().then_some(engine)
 }
 
-/// Settings for a disk of so many bytes, with as many index entries as the memory is for, where an index shares it.
+/// Settings for a new disk of so many bytes, with as many index entries as the memory is for, where an index shares it.
 pub(super) fn by_its_memory(
     engine: EngineRef,
     settings: Settings,
@@ -88,9 +87,28 @@ pub(super) fn by_its_memory(
     if !engine.has(&INDEX_ENTRIES) || settings.get(&INDEX_ENTRIES).is_some() {
         return settings;
     }
-    let disks = 1 + options.more_dirs.len() as u64;
-    let entries = entries_within(for_index(options.memory_bytes) / disks, disk_bytes, options.mean_bytes());
-    settings.with(&INDEX_ENTRIES, entries)
+    let (memory, mean) = (for_index_of_one(options), options.mean_bytes());
+    let entries = entries_within(memory, disk_bytes, mean);
+    let fits = memory == 0 || index_bytes(entries) <= memory;
+    settings.with(&INDEX_ENTRIES, if fits { entries } else { entries_on_disk(disk_bytes, mean) })
+}
+
+/// Settings for a disk that is there, with memory for an index on the disk if that for all of it is not there.
+pub(super) fn for_its_index(engine: EngineRef, settings: Settings, options: &CacheOptions) -> Settings {
+    let entries = settings.get(&INDEX_ENTRIES).filter(|_| engine.has(&INDEX_MEMORY));
+    let memory = for_index_of_one(options);
+    match entries {
+        // Who looks at a cache, or copies it, gives it no memory at all, and reads its index whole.
+        Some(entries) if memory > 0 && index_bytes(entries) > memory && settings.get(&INDEX_MEMORY).is_none() => {
+            settings.with(&INDEX_MEMORY, memory)
+        }
+        _ => settings,
+    }
+}
+
+/// What the index of one disk may take.
+fn for_index_of_one(options: &CacheOptions) -> u64 {
+    for_index(options.memory_bytes) / (1 + options.more_dirs.len() as u64)
 }
 
 /// What of the memory the index leaves for hot objects.
@@ -100,8 +118,7 @@ pub(super) fn beside_index(memory_bytes: u64, engine: &dyn Engine) -> u64 {
     // Who looks at a cache, or copies it, gives it no memory at all.
     if memory_bytes > 0 && left < memory_bytes / 8 {
         tracing::warn!(
-            "the index takes {index_bytes} bytes, and memory = {memory_bytes} leaves {left} for hot objects: give it more memory, or \
-             make the cache anew for less (`tinaja resize`)"
+            "the index takes {index_bytes} bytes, and memory = {memory_bytes} leaves {left} for hot objects: give it more memory"
         );
     }
     left
@@ -118,10 +135,9 @@ mod tests {
         let chosen = |memory: u64, disk: u64| within(memory, disk, 8192).engine;
         assert_eq!(chosen(64 << 20, GIB), GENERATIONAL);
         assert_eq!(chosen(64 << 20, 60 * GIB), GENERATIONAL, "an entry an object");
-        assert_eq!(chosen(64 << 20, 80 * GIB), HASHCACHE_LOGLRU);
-        assert_eq!(chosen(64 << 20, 200 * GIB), HASHCACHE_SETMEM);
-        assert_eq!(chosen(64 << 20, 1024 * GIB), HASHCACHE_SET);
-        assert_eq!(chosen(GIB, 1024 * GIB), GENERATIONAL);
+        let is_on_disk = |disk: u64| within(64 << 20, disk, 8192).is_on_disk;
+        assert_eq!([60, 80, 1024].map(|disk| is_on_disk(disk * GIB)), [false, true, true]);
+        assert_eq!(chosen(64 << 20, 1024 * GIB), GENERATIONAL);
         assert_eq!(chosen(0, GIB), HASHCACHE_SET, "no memory is no index");
         assert_eq!(chosen(64 << 20, 20 << 20), HASHCACHE_LOG, "few segments");
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::asked::{in_its_place, made_so, other, wrong_mean};
-use super::by_memory::{beside_index, by_its_memory, by_memory};
+use super::by_memory::{beside_index, by_its_memory, by_memory, for_its_index};
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
 use super::remake::place;
 use super::{Cache, positions, raw};
@@ -377,7 +377,7 @@ fn check_device(path: &Path, options: &CacheOptions, access: Access) -> Result<H
     };
     let stamp = Stamp { seed: superblock.secret.seed() };
     // What lasts is as the disk has it; whether something else was asked for is seen to below.
-    let settings = made.clone().over(&asked_of(options));
+    let settings = for_its_index(engine, made.clone().over(&asked_of(options)), options);
     let cut = engine.cut_before(&superblock, &ask(device_bytes, 0, stamp, &settings));
     let cut = cut.ok_or_else(|| refused(SuperblockError::Damaged))?;
     made_so(path, options, engine, &made, cut.end())?;

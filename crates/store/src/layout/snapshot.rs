@@ -168,7 +168,8 @@ impl Snapshots<'_> {
 
     /// Read every page of a snapshot into `page`; false if one is not as it was written.
     pub fn read(&self, header: SnapshotHeader, mut page: impl FnMut(u64, &[u8])) -> bool {
-        (0..self.layout.pages).all(|number| self.page(header.number, number).map(|content| page(number, &content)).is_some())
+        (0..self.layout.pages)
+            .all(|number| self.page(header.number, number).map(|content| page(number, &content)).is_some())
     }
 
     /// Read one page of the snapshot of this number, and wait for it; `None` if it is not as it was written.

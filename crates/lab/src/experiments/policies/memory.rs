@@ -49,6 +49,8 @@ struct Run<'a> {
     by_bits: Vec<Simulated>,
     /// By [`ENGINES`], on one of the disks.
     engines: Vec<Measured>,
+    /// The engine itself there, by [`BITS`], and with its index in memory at the end.
+    itself: Vec<Measured>,
 }
 
 struct Simulated {
@@ -65,6 +67,10 @@ struct Measured {
     hit_ratio: f64,
     /// Of memory, for each object that has room.
     bits: f64,
+    /// Bytes of memory of the index.
+    memory_bytes: u64,
+    /// Bytes written for each that was stored.
+    written: f64,
 }
 
 impl<'a> Run<'a> {
@@ -85,8 +91,12 @@ impl<'a> Run<'a> {
             Some(Simulated { budget, outcome, reads, memory_bytes })
         });
         let engines = ENGINES.iter().filter(|_| with_engines);
-        let engines = engines.map(|engine| Measured::of(engine, load, disk_bytes)).collect::<Result<_, _>>()?;
-        Ok(Some(Run { load, part, beside: beside.collect(), objects, by_bits: by_bits.collect(), engines, whole }))
+        let of_size =
+            |bytes| move |engine: &EngineRef| Measured::of(engine, StoreSettings::new(), load, disk_bytes, bytes);
+        let engines = engines.map(of_size(MEAN_OBJECT_BYTES)).collect::<Result<_, _>>()?;
+        let (by_bits, beside) = (by_bits.collect(), beside.collect());
+        let itself = if with_engines { Measured::by_bits(load, disk_bytes, objects)? } else { Vec::new() };
+        Ok(Some(Run { load, part, beside, objects, by_bits, engines, itself, whole }))
     }
 
     /// By how many points an outcome is above one of [`BESIDE`].
@@ -122,18 +132,43 @@ impl Policy for Counted {
         }
         is_hit
     }
+
+    fn written(&self) -> Option<(u64, u64)> {
+        self.engine.written()
+    }
 }
 
 impl Measured {
-    fn of(engine: EngineRef, load: &Load, disk_bytes: u64) -> Result<Measured, LabError> {
-        let engine = Engine::new(engine, StoreSettings::new(), disk_bytes, MEAN_OBJECT_BYTES)?;
+    /// The engine with its index on the disk, by [`BITS`], and with all of it in memory. It is told the mean size.
+    fn by_bits(load: &Load, disk_bytes: u64, objects: u64) -> Result<Vec<Measured>, LabError> {
+        let memory = |bits: f64| (objects as f64 * bits / 8.0) as u64;
+        let on_disk = BITS.map(|bits| StoreSettings::new().with(&engines::INDEX_MEMORY, memory(bits)));
+        let mean = disk_bytes / objects.max(1);
+        let of = |settings| Measured::of(&engines::GENERATIONAL, settings, load, disk_bytes, mean);
+        on_disk.into_iter().chain([StoreSettings::new()]).map(of).collect()
+    }
+
+    fn of(
+        engine: &EngineRef,
+        settings: StoreSettings,
+        load: &Load,
+        disk_bytes: u64,
+        mean_object_bytes: u64,
+    ) -> Result<Measured, LabError> {
+        let engine = Engine::new(engine, settings, disk_bytes, mean_object_bytes)?;
         let mut counted = Counted { engine, reads: Reads::default(), disk_bytes, stored: 0 };
         let outcome = replay(&load.sequence, &mut counted, Replay::default());
         let stats = counted.engine.rig().read().stats;
         let bits = stats.index_bytes as f64 * 8.0 / stats.slots.max(1) as f64;
         match counted.engine.failed() {
             Some(wrong) => Err(wrong),
-            None => Ok(Measured { reads: counted.reads, hit_ratio: outcome.hit_ratio(), bits }),
+            None => Ok(Measured {
+                reads: counted.reads,
+                hit_ratio: outcome.hit_ratio(),
+                bits,
+                memory_bytes: stats.index_bytes,
+                written: outcome.written.unwrap_or(0.0),
+            }),
         }
     }
 }
@@ -175,7 +210,8 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
             }
         }
     }
-    let tables = vec![by_bits(&runs), parts(&runs), beside_engines(&runs), engines(&runs), by_run(&runs)];
+    let tables =
+        vec![by_bits(&runs), itself(&runs), parts(&runs), beside_engines(&runs), engines(&runs), by_run(&runs)];
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
     let plots = vec![plot(&runs)];
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes() })
@@ -299,6 +335,60 @@ fn engines(runs: &[Run<'_>]) -> Table {
     table
 }
 
+/// The engine itself beside its simulation.
+fn itself(runs: &[Run<'_>]) -> Table {
+    let columns = [
+        "bits",
+        "runs",
+        "to S3-FIFO",
+        "worst",
+        "to simulated",
+        "worst",
+        "reads a hit",
+        "simulated",
+        "reads a miss",
+        "simulated",
+        "written / stored",
+        "most",
+        "bits taken",
+    ];
+    let title = "The engine itself on the disk of a tenth: points of object hits, and requests to read";
+    let mut table = Table::new(title, &columns);
+    for at in 0..=BITS.len() {
+        let all = || runs.iter().filter_map(move |run| Some((run, run.itself.get(at)?)));
+        let to = |other: fn(&Run<'_>, usize) -> Option<f64>| {
+            all().filter_map(|(run, of)| Some((of.hit_ratio - other(run, at)?) * 100.0)).collect::<Figures>()
+        };
+        let s3fifo = to(|run, _| Some(run.beside.first()?.hit_ratio()));
+        let simulated_of = to(|run, at| {
+            let simulated = run.by_bits.get(at).map(|of| &of.outcome);
+            Some(simulated.unwrap_or(&run.whole).hit_ratio())
+        });
+        let mean =
+            |of: &dyn Fn(&Run<'_>, &Measured) -> f64| all().map(|(run, it)| of(run, it)).collect::<Figures>().mean();
+        let reads = |of: fn(&Reads) -> f64| {
+            let simulated = |run: &Run<'_>| run.by_bits.get(at).map(|it| of(&it.reads));
+            let simulated = all().filter_map(|(run, _)| simulated(run)).collect::<Figures>();
+            let simulated = (at < BITS.len()).then(|| simulated.mean());
+            [Cell::number(mean(&|_, it| of(&it.reads)), 2), Cell::maybe(simulated, 2)]
+        };
+        let mut row: Vec<Cell> = vec![BITS.get(at).map_or("in memory".into(), |bits| Cell::number(*bits, 0))];
+        row.push(Cell::Count(all().count() as u64));
+        row.extend(
+            [s3fifo.mean(), s3fifo.least(), simulated_of.mean(), simulated_of.least()]
+                .map(|points| Cell::number(points, 1)),
+        );
+        row.extend(reads(Reads::a_hit));
+        row.extend(reads(Reads::a_miss));
+        let written: Figures = all().map(|(_, it)| it.written).collect();
+        row.extend([written.mean(), written.most()].map(|written| Cell::number(written, 3)));
+        let taken = mean(&|run, it| it.memory_bytes as f64 * 8.0 / run.objects.max(1) as f64);
+        row.push(Cell::number(taken, 1));
+        table.row(row);
+    }
+    table
+}
+
 fn by_run(runs: &[Run<'_>]) -> Table {
     let mut columns = vec!["load", "disk %", "objects", "S3-FIFO", "GDSF", "all in memory"];
     let names = BITS.map(|bits| format!("{bits} bits"));
@@ -377,8 +467,14 @@ mod tests {
         assert!(misses.windows(2).skip(1).all(|pair| pair[1] < pair[0]) && misses[BITS.len() - 1] < 0.1, "{misses:?}");
         let to_whole = column("to all in memory");
         assert!(to_whole.iter().all(|points| *points > -6.0) && to_whole[BITS.len() - 1] > -2.0, "{to_whole:?}");
-        let engines = &report.tables[3];
+        let engines = &report.tables[4];
         let bits: Vec<_> = engines.column("bits a slot").into_iter().map(|cell| cell.value().unwrap()).collect();
         assert!(bits[0] < 1.0 && bits[3] > 30.0, "{bits:?}");
+        // The engine itself: with more memory it reads less, and with all of its index in memory no miss reads.
+        let itself = &report.tables[1];
+        let reads = |column: usize| itself.rows.iter().map(move |row| row[column].value().unwrap()).collect::<Vec<_>>();
+        let (hits, misses) = (reads(6), reads(8));
+        assert!(hits[0] > hits[3] && hits[3] > hits[BITS.len()], "{hits:?}");
+        assert!(misses[0] > 0.9 && misses[3] < misses[0] && misses[BITS.len()] < 0.01, "{misses:?}");
     }
 }

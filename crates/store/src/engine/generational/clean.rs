@@ -12,8 +12,8 @@ use super::{keep, snapshot, void};
 use crate::engine::Place;
 use crate::engine::segments::cleaner::Cleans;
 use crate::engine::segments::{Displaced, Index, MOST_HITS};
-use crate::layout::{Log, Segments, SummaryEntry};
 use crate::layout::scan::Scan;
+use crate::layout::{Log, Segments, SummaryEntry};
 use crate::replace::generations::Segment;
 
 impl Cleans for Inner {
@@ -147,8 +147,9 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
         }
     };
     let is_covered = || engine.tally.known(number).last_number < engine.covered().by_both();
-    let is_said =
-        || entries.as_ref().is_some_and(|entries| void::say_again(engine, region, engine.tally.known(number).log, entries));
+    let is_said = || {
+        entries.as_ref().is_some_and(|entries| void::say_again(engine, region, engine.tally.known(number).log, entries))
+    };
     // Snapshots need no free segment, so there is a way on whatever is full.
     let by_snapshots = || (0..2).all(|_| is_covered() || snapshot::take(engine, false)) && is_covered();
     let is_known_elsewhere = is_covered() || is_said() || by_snapshots();

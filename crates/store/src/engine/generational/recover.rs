@@ -168,9 +168,13 @@ impl Headers<'_> {
 fn load(snapshots: &Snapshots<'_>, options: &GenerationalOptions, header: SnapshotHeader) -> Option<Loaded> {
     let (slots, mut behind) = (Slots::none(options), Vec::new());
     let shards = options.shards();
-    let whole = snapshots.read(header, |page, bytes| {
-        if page < shards { slots.load(page, bytes) } else { behind.extend_from_slice(bytes) }
-    });
+    let whole =
+        snapshots.read(
+            header,
+            |page, bytes| {
+                if page < shards { slots.load(page, bytes) } else { behind.extend_from_slice(bytes) }
+            },
+        );
     let ledger = Ledger::decode(&behind, options.layout.regions).filter(|_| whole);
     if ledger.is_none() {
         tracing::warn!(

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub use self::choices::Choices;
 pub use self::displaced::Displaced;
-use super::reading::Finds;
 use super::format::{self, MOST_HITS, Set, Slot, WAYS, fingerprint};
+use super::reading::Finds;
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
 use crate::layout::{LogLayout, Segments};
@@ -170,8 +170,7 @@ impl Index {
     fn insert_low<W: Ord>(&self, id_low: u64, place: Place, worth: impl Fn(u8, Place) -> W) {
         let wanted = fingerprint(id_low);
         let lost = self.with(id_low, |set| {
-            let (victim, lost) =
-                set.room_for(wanted, |slot| self.place(slot).map(|place| worth(slot.hits, place)));
+            let (victim, lost) = set.room_for(wanted, |slot| self.place(slot).map(|place| worth(slot.hits, place)));
             if let Some((way, before)) = victim {
                 let position = self.position(place);
                 self.moved(before.position, position);

@@ -99,7 +99,8 @@ impl Changes {
         let shards = sets.div_ceil(sets_each).max(1);
         // While some are merged others come, and no shard is filled just as the others are.
         let cells = (merged_at.div_ceil(shards) as usize).saturating_mul(4) / 3 + LEAST_CELLS;
-        let shard = || Mutex::new(Shard { cells: vec![[0; CELL_BYTES]; cells], used: 0, span: sets_each * FINGERPRINTS });
+        let shard =
+            || Mutex::new(Shard { cells: vec![[0; CELL_BYTES]; cells], used: 0, span: sets_each * FINGERPRINTS });
         Changes {
             shards: (0..shards).map(|_| shard()).collect(),
             sets_each,
@@ -200,8 +201,7 @@ impl Changes {
         for (number, shard) in (0..).zip(&self.shards) {
             let mut shard = shard.lock();
             let before = std::mem::take(&mut shard.cells);
-            let (old, fresh): (Vec<_>, Vec<_>) =
-                before.iter().filter_map(decode).partition(|(.., is_fresh)| !is_fresh);
+            let (old, fresh): (Vec<_>, Vec<_>) = before.iter().filter_map(decode).partition(|(.., is_fresh)| !is_fresh);
             old.iter().for_each(|(key, change, _)| hand_over(self.spot(number, *key), *change));
             shard.used = 0;
             shard.cells = vec![[0; CELL_BYTES]; self.cells.max(fresh.len() * 4 / 3)];
@@ -227,15 +227,8 @@ impl Changes {
     }
 
     /// How many cells there are, as planned.
-    pub fn cells(&self) -> u64 {
+    fn cells(&self) -> u64 {
         (self.shards.len() * self.cells) as u64
-    }
-
-    /// The change in this cell, of all cells in a row.
-    pub fn nth(&self, cell: u64) -> Option<Change> {
-        let (number, nth) = (cell / self.cells as u64, (cell % self.cells as u64) as usize);
-        let shard = self.shards.get(number as usize)?.lock();
-        shard.cells.get(nth).and_then(decode).map(|(_, change, _)| change)
     }
 }
 

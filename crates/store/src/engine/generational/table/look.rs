@@ -31,13 +31,7 @@ struct Lookup<I> {
 }
 
 /// See [`crate::engine::Engine::fetch`]: of `places` the newest is tried first, if there is one.
-pub fn fetch<I: Finds>(
-    table: &Arc<Table>,
-    reading: &Arc<Indexed<I>>,
-    id: Digest,
-    mut places: Places,
-    done: FetchDone,
-) {
+pub fn fetch<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, id: Digest, mut places: Places, done: FetchDone) {
     let spot = table.cut.spot(id.low());
     let (table, reading) = (table.clone(), reading.clone());
     let lookup = Lookup { table, reading, id, spot, tried: None, turns: 0, done };
@@ -80,10 +74,8 @@ impl<I: Finds> Lookup<I> {
         };
         let (log, saved) = (self.reading.log.clone(), self.table.plan.saved);
         let page = self.table.cut.page(self.spot);
-        let request = Request::Read {
-            at: saved.page_at(number, page),
-            into: AlignedBuf::zeroed(saved.page_bytes() as usize),
-        };
+        let request =
+            Request::Read { at: saved.page_at(number, page), into: AlignedBuf::zeroed(saved.page_bytes() as usize) };
         let done = Box::new(move |outcome: Outcome| self.arrived(&current, number, page, outcome));
         log.device.submit(Op { request, done });
     }

@@ -41,7 +41,7 @@ use self::page::{Merge, Said};
 use self::spot::{Cut, Spot};
 use crate::device::Device;
 use crate::engine::segments::{Choices, Displaced, Finds, MOST_HITS, Recalled, Slot, WAYS};
-use crate::engine::{Kind, Place, Probe, Places};
+use crate::engine::{Kind, Place, Places, Probe};
 use crate::index::resident::Entry;
 use crate::index::{Filter, Resident, SlotBits};
 use crate::layout::{LogLayout, Segments, SnapshotLayout, Snapshots, Stamp};
@@ -486,7 +486,8 @@ impl Table {
             }
             None => slot.left(),
         });
-        let worth = |slot: &Slot| slot.position.and_then(|at| self.place(at)).map_or(0, |place| worth(slot.hits, place));
+        let worth =
+            |slot: &Slot| slot.position.and_then(|at| self.place(at)).map_or(0, |place| worth(slot.hits, place));
         for (spot, change) in self.changes.in_sets(&sets) {
             merge.enter(spot, change, worth);
         }
@@ -565,7 +566,10 @@ impl Table {
         }
         let position = self.position(place);
         let is_leaving = self.leaving.load(SeqCst) == self.segment_at(position) as u64 + 1;
-        if !is_leaving && self.place(position) == Some(place) && self.copies.hits(spot.mixed(), position.into()).is_none() {
+        if !is_leaving
+            && self.place(position) == Some(place)
+            && self.copies.hits(spot.mixed(), position.into()).is_none()
+        {
             self.copies.enter(spot.mixed(), Entry { position: position.into(), hits: 0 });
         }
         true

@@ -1,72 +1,98 @@
-//! Listing what the table leads to. A listing knows slots by their numbers, and reads what each leads to when its turn comes: first those
-//! of the table, in order, then those of what has changed.
+//! Listing what the index on the disk leads to, page after page: what the table says and has not changed, and what has. A listing knows
+//! objects by their turns, and reads what each leads to when it comes.
 
 use std::sync::Arc;
 
 use super::changes::Change;
+use super::page::Merge;
 use super::{Current, Table};
 use crate::device::{Op, Outcome, Request};
-use crate::engine::segments::{Finds, Indexed, Set, WAYS};
+use crate::engine::segments::{Finds, Indexed, WAYS};
 use crate::engine::{FetchDone, Fetched, Place};
 use crate::memory::AlignedBuf;
 
-/// The page that a listing is at.
+/// The page that a listing is at. Memory: four bytes an object.
 pub struct Walked {
-    number: u64,
     page: u64,
-    content: Arc<Vec<u8>>,
+    positions: Vec<u32>,
 }
 
-/// See [`crate::engine::Engine::walk`]: numbers of slots in the place of places.
+/// Turns that a page has: for as many objects as it has slots for, and as many that are new.
+fn turns(table: &Table) -> u64 {
+    table.cut.shape.sets_per_shard() * WAYS as u64 * 2
+}
+
+/// See [`crate::engine::Engine::walk`]: turns in the place of places.
 pub fn walk(table: &Table, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
-    let slots = table.slot_count();
-    let last = slots + table.changes.cells();
-    let to = cursor.saturating_add(most.max(1) as u64).min(last);
-    // Of changes it is known which cells are empty.
-    let is_there = |number: &u64| *number < slots || table.changes.nth(number - slots).is_some();
-    ((cursor..to).filter(is_there).map(Place).collect(), (to < last).then_some(to))
+    let (turns, pages) = (turns(table), table.cut.shape.shards());
+    let page = cursor / turns;
+    // Before its first turn, nobody knows how many objects there are.
+    let walked = table.walked.lock().as_ref().filter(|walked| walked.page == page).map(|walked| walked.positions.len());
+    let known = walked.filter(|_| !cursor.is_multiple_of(turns)).map_or(turns, |known| (known as u64).min(turns));
+    let end = page * turns + known;
+    let to = cursor.saturating_add(most.max(1) as u64).min(end.max(cursor));
+    let next = if to < end { to } else { (page + 1) * turns };
+    ((cursor..to).map(Place).collect(), (next < pages * turns).then_some(next))
 }
 
-/// See [`crate::engine::Engine::fetch_any`]: by the number of a slot. The last page that was read is kept, for the next ones.
-pub fn fetch_any<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, slot: Place, done: FetchDone) {
-    if let Some(cell) = slot.0.checked_sub(table.slot_count()) {
-        let place = match table.changes.nth(cell) {
-            Some(Change::There { position, .. }) => table.place(position),
-            _ => None,
-        };
-        return read(reading, place, done);
+/// See [`crate::engine::Engine::fetch_any`]: by a turn. Whoever comes first to a page reads it.
+pub fn fetch_any<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, turn: Place, done: FetchDone) {
+    let (page, nth) = (turn.0 / turns(table), (turn.0 % turns(table)) as usize);
+    let of_kept = |walked: &Walked| walked.positions.get(nth).copied();
+    let kept = table.walked.lock().as_ref().filter(|walked| walked.page == page && nth > 0).map(of_kept);
+    if let Some(position) = kept {
+        return read(table, reading, position, done);
     }
-    let (current, page) = (table.current(), table.cut.shape.shard_of(slot.0 / WAYS as u64));
-    let Some(number) = current.number else { return done(Fetched::Missing) };
-    let is_it = |walked: &&Walked| (walked.number, walked.page) == (number, page);
-    let kept = table.walked.lock().as_ref().filter(is_it).map(|walked| walked.content.clone());
-    if let Some(content) = kept {
-        return read(reading, place_in(table, &current, slot, &content), done);
-    }
+    let current = table.current();
+    let Some(number) = current.number else {
+        return keep(table, reading, Walked { page, positions: changed(table, page) }, nth, done);
+    };
     let (table, reading, saved) = (table.clone(), reading.clone(), table.plan.saved);
     let device = reading.log.device.clone();
     let arrived = move |outcome: Outcome| {
         let bytes = outcome.result.ok().and(outcome.buffer);
         let content = bytes.as_ref().and_then(|bytes| saved.content(table.plan.stamp, number, page, bytes));
-        let Some(content) = content.map(|content| Arc::new(content.to_vec())) else { return done(Fetched::Missing) };
-        *table.walked.lock() = Some(Walked { number, page, content: content.clone() });
-        read(&reading, place_in(&table, &current, slot, &content), done);
+        let mut positions = content.map(|content| unchanged(&table, &current, page, content)).unwrap_or_default();
+        positions.extend(changed(&table, page));
+        if table.current().number != Some(number) {
+            // What has been merged meanwhile is in neither of the two.
+            return fetch_any(&table, &reading, turn, done);
+        }
+        keep(&table, &reading, Walked { page, positions }, nth, done);
     };
     let into = AlignedBuf::zeroed(saved.page_bytes() as usize);
     device.submit(Op { request: Request::Read { at: saved.page_at(number, page), into }, done: Box::new(arrived) });
 }
 
-/// Where a slot of a page leads, unless something has changed there: that has its own turn.
-fn place_in(table: &Table, current: &Current, slot: Place, content: &[u8]) -> Option<Place> {
-    let (set, way) = (slot.0 / WAYS as u64, (slot.0 % WAYS as u64) as usize);
-    let mut bytes = content.get(table.cut.shape.bytes_of(set))?.to_vec();
-    let slot = Set(&mut bytes).get(way);
-    let has_changed = table.changes.get(table.cut.spot_in(set, slot.fingerprint)).is_some();
-    table.place_of(current, &slot).filter(|_| !has_changed)
+/// Where the slots of a page lead of which nothing has changed.
+fn unchanged(table: &Table, current: &Current, page: u64, content: &[u8]) -> Vec<u32> {
+    let (mut content, mut positions) = (content.to_vec(), Vec::new());
+    Merge { cut: &table.cut, page, content: &mut content, displaced: Vec::new() }.each(|spot, slot| {
+        let leads = table.place_of(current, &slot).is_some() && table.changes.get(spot).is_none();
+        positions.extend(slot.position.filter(|_| leads));
+        slot
+    });
+    positions
 }
 
-fn read<I: Finds>(reading: &Arc<Indexed<I>>, place: Option<Place>, done: FetchDone) {
-    match place {
+/// Where what has changed leads, of the sets of a page.
+fn changed(table: &Table, page: u64) -> Vec<u32> {
+    let changes = table.changes.in_sets(&table.cut.shape.sets_in(page)).into_iter();
+    let there = |(_, change)| match change {
+        Change::There { position, .. } => Some(position),
+        Change::Removed | Change::Left => None,
+    };
+    changes.filter_map(there).collect()
+}
+
+fn keep<I: Finds>(table: &Table, reading: &Arc<Indexed<I>>, walked: Walked, nth: usize, done: FetchDone) {
+    let position = walked.positions.get(nth).copied();
+    *table.walked.lock() = Some(walked);
+    read(table, reading, position, done);
+}
+
+fn read<I: Finds>(table: &Table, reading: &Arc<Indexed<I>>, position: Option<u32>, done: FetchDone) {
+    match position.and_then(|position| table.place(position)) {
         Some(place) => reading.fetch_any(place, done),
         None => done(Fetched::Missing),
     }
