@@ -74,6 +74,11 @@ impl Filter {
         self.page(page).iter().zip(words).for_each(|(word, new)| word.store(new, Relaxed));
     }
 
+    /// A page may hold anything.
+    pub fn holds_all(&self, page: u64) {
+        self.page(page).iter().for_each(|word| word.store(u64::MAX, Relaxed));
+    }
+
     fn page(&self, page: u64) -> &[AtomicU64] {
         let at = page.saturating_mul(self.words_a_page) as usize;
         self.words.get(at..at.saturating_add(self.words_a_page as usize)).unwrap_or_default()
@@ -124,6 +129,8 @@ mod tests {
         for id in ids(0).take(4000) {
             assert_eq!(filter.may_hold(id), filter.page_of(id) != 3);
         }
+        filter.holds_all(3);
+        assert!(ids(1 << 50).take(400).filter(|id| filter.page_of(*id) == 3).all(|id| filter.may_hold(id)));
     }
 
     #[test]

@@ -287,6 +287,19 @@ impl Frontier {
         outcome
     }
 
+    /// Whoever finds no room elsewhere waits with those who wait for a buffer, until [`Frontier::room_was_made`]. False if nobody is to
+    /// wait: it is closed, or has made no room for so long.
+    pub fn wait(&self, waker: &Waker) -> bool {
+        let mut state = self.state.lock();
+        if state.closed || self.is_stalled(&state) {
+            return false;
+        }
+        if !state.waiting.iter().any(|other| other.will_wake(waker)) {
+            state.waiting.push(waker.clone());
+        }
+        true
+    }
+
     fn append(
         self: &Arc<Self>,
         state: &mut FrontierState,

@@ -236,10 +236,17 @@ impl Segments {
         self.ready(&state) < self.low()
     }
 
-    /// Whoever waits for work is to look round at once: something else than a free segment is missing.
+    /// Whoever waits for work is to look round at once: something else than a free segment is missing, since now at the latest.
     pub fn call(&self) {
-        self.state.lock().is_called = true;
+        let mut state = self.state.lock();
+        state.is_called = true;
+        state.starved_since.get_or_insert_with(|| self.clock.now());
         self.work.notify_all();
+    }
+
+    /// Nothing but segments may be missing from now on.
+    pub fn answered(&self) {
+        self.state.lock().starved_since = None;
     }
 
     /// Whether enough are free.

@@ -181,3 +181,33 @@ fn one_failed_write_does_not_retire_the_disk() {
     assert!(block_on(store.flush()).is_err(), "who asks is told all the same");
     assert!(block_on(store.flush()).is_ok());
 }
+
+/// All that with the index on the disk, and no memory for it but what it cannot do without.
+mod with_its_index_on_disk {
+    use crate::support::with_index_on_disk;
+
+    #[test]
+    fn the_largest_object_does_not_push_itself_out() {
+        with_index_on_disk(super::the_largest_object_does_not_push_itself_out);
+    }
+
+    #[test]
+    fn killed_again_and_again_before_a_snapshot_it_does_not_begin_empty() {
+        with_index_on_disk(super::killed_again_and_again_before_a_snapshot_it_does_not_begin_empty);
+    }
+
+    #[test]
+    fn what_a_killed_process_was_writing_lands_late_and_changes_nothing() {
+        with_index_on_disk(super::what_a_killed_process_was_writing_lands_late_and_changes_nothing);
+    }
+
+    #[test]
+    fn killed_at_any_moment_no_version_that_had_left_comes_back() {
+        with_index_on_disk(super::killed_at_any_moment_no_version_that_had_left_comes_back);
+    }
+
+    #[test]
+    fn one_failed_write_does_not_retire_the_disk() {
+        with_index_on_disk(super::one_failed_write_does_not_retire_the_disk);
+    }
+}

@@ -88,7 +88,7 @@ fn memory_is_what_was_given() {
         fill(&store);
         let takes = store.stats().index_bytes;
         println!("{bits} bits an object: {takes} bytes for {memory}");
-        assert!(takes < memory + (15 << 10), "{takes} for {memory}");
+        assert!(takes < memory + (8 << 10), "{takes} for {memory}");
     }
 }
 

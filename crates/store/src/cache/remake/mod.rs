@@ -226,6 +226,8 @@ fn sources(from: &[PathBuf], to: &[Site], options: &CacheOptions) -> Result<Vec<
             io: options.io,
             io_threads: options.io_threads,
             clock: options.clock.clone(),
+            // The whole of an index in memory: places in their order are what copying goes by.
+            memory_bytes: 0,
             ..CacheOptions::new("")
         };
         let dir = site.dir.clone();

@@ -10,7 +10,7 @@ use super::engine::Inner;
 use super::index::AnyIndex;
 use super::{keep, snapshot, void};
 use crate::engine::Place;
-use crate::engine::segments::cleaner::Cleans;
+use crate::engine::segments::cleaner::{self, Cleans};
 use crate::engine::segments::{Displaced, Index, MOST_HITS};
 use crate::layout::scan::Scan;
 use crate::layout::{Log, Segments, SummaryEntry};
@@ -36,9 +36,12 @@ impl Cleans for Inner {
                 age(self, index);
             }
         }
-        if snapshot::is_due(self) && !snapshot::take(self, false) {
-            // Whoever waits for room among the changes is to be told that there will be none.
-            self.indexed.index.table().into_iter().for_each(|table| table.wake());
+        if snapshot::is_due(self) {
+            if self.indexed.index.table().is_some_and(|table| !table.is_pressed()) {
+                // That takes a while on a slow disk, and frees nothing.
+                cleaner::clean(self);
+            }
+            snapshot::take(self, false);
         }
     }
 
@@ -49,8 +52,8 @@ impl Cleans for Inner {
         if frontier.is_closed() || frontier.is_retired() {
             return false;
         }
-        // What is written again needs room among the changes.
-        if self.indexed.index.table().is_some_and(|table| table.is_due()) {
+        // Somebody waits, or there is no room for what is to be written again.
+        if self.indexed.index.table().is_some_and(|table| table.is_pressed()) {
             snapshot::take(self, false);
         }
         next(self).is_some_and(|region| clean_one(self, region))

@@ -137,9 +137,7 @@ impl Inner {
     /// Append a client's record and enter it, beside others that do so.
     fn append_new(&self, cx: &mut Context<'_>, at: &Placement<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         let _publishing = self.publishing.read();
-        if !self.has_room(cx, record) {
-            return Poll::Pending;
-        }
+        ready!(self.poll_room(cx, record))?;
         let log = self.log_of(at, record);
         let (place, bytes) = ready!(self.append(cx, log, record))?;
         self.indexed.index.enter(record.kind, record.id.low(), place, |hits, place| self.worth(hits, place));
@@ -159,18 +157,23 @@ impl Inner {
         Poll::Ready(Ok(place))
     }
 
-    /// Whether the index takes what a record says now; if not, whoever asked is woken once it does. It takes it too where nobody makes room.
-    fn has_room(&self, cx: &mut Context<'_>, record: &Record<'_>) -> bool {
-        let Some(table) = self.indexed.index.table().filter(|_| record.kind != Kind::Extent) else { return true };
+    /// Ready when the index takes what a record says. A removal it takes always, and what is to be told that there is no disk any more.
+    fn poll_room(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<(), WhyNot>> {
         let frontier = &self.indexed.log.frontier;
-        let has_room = table.has_failed()
-            || frontier.is_closed()
-            || frontier.is_retired()
-            || table.has_room(record.id.low(), Some(cx.waker()));
-        if !has_room {
-            self.indexed.segments.call();
+        let has_room =
+            || !matches!(record.kind, Kind::Whole | Kind::Large) || self.indexed.index.has_room(record.id.low());
+        if has_room() {
+            return Poll::Ready(Ok(()));
         }
-        has_room
+        self.indexed.segments.call();
+        let waits = frontier.wait(cx.waker());
+        match waits {
+            _ if frontier.is_closed() || frontier.is_retired() => Poll::Ready(Ok(())),
+            false => Poll::Ready(Err(WhyNot::Slow)),
+            // A merge may have ended in between.
+            true if has_room() => Poll::Ready(Ok(())),
+            true => Poll::Pending,
+        }
     }
 
     fn log_of(&self, at: &Placement<'_>, record: &Record<'_>) -> u8 {
@@ -350,15 +353,11 @@ impl Engine for Generational {
 
     fn refuse_appends(&self) {
         self.0.indexed.log.frontier.refuse();
-        self.0.indexed.index.table().into_iter().for_each(|table| table.wake());
     }
 
     fn close(&self, done: SyncDone) {
         let (inner, device) = (self.0.clone(), self.0.indexed.log.device.clone());
-        let begin = |told| {
-            self.0.indexed.log.frontier.close(told);
-            self.0.indexed.index.table().into_iter().for_each(|table| table.wake());
-        };
+        let begin = |told| self.0.indexed.log.frontier.close(told);
         let save = move || {
             let _alone = inner.indexed.log.device.clock().lock(&inner.cleaning);
             snapshot::take(&inner, true);

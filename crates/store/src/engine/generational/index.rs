@@ -1,7 +1,6 @@
 //! Where the index is: in memory, or on the disk with a part of it in memory.
 
 use std::sync::Arc;
-use std::task::Waker;
 
 use super::table::{self, Table};
 use crate::device::Device;
@@ -78,8 +77,8 @@ impl AnyIndex {
     }
 
     /// See [`Table::has_room`]: in memory there is always room.
-    pub fn has_room(&self, id_low: u64, waker: Option<&Waker>) -> bool {
-        self.table().is_none_or(|table| table.has_room(id_low, waker))
+    pub fn has_room(&self, id_low: u64) -> bool {
+        self.table().is_none_or(|table| table.has_room(id_low))
     }
 
     /// What a record says is entered. From a full set leaves what is worth least, now or when the table is made anew.
@@ -142,11 +141,11 @@ impl AnyIndex {
     }
 
     /// Whether the index leads to an object elsewhere than in a segment that is leaving, and whose own slots have been dropped. `None`
-    /// if the disk does not say.
-    pub fn leads_past(&self, device: &dyn Device, id_low: u64, region: Place) -> Option<bool> {
+    /// if the disk does not say, or not in so many `reads`, of which those that it takes are taken.
+    pub fn leads_past(&self, device: &dyn Device, id_low: u64, region: Place, reads: &mut u32) -> Option<bool> {
         match self {
             AnyIndex::Memory(index) => Some(index.find(id_low).is_some()),
-            AnyIndex::Disk(table) => table.leads_past(device, id_low, region),
+            AnyIndex::Disk(table) => table.leads_past(device, id_low, region, reads),
         }
     }
 

@@ -69,7 +69,7 @@ fn append_again(engine: &Inner, entry: &SummaryEntry, log: u8, record: &Record<'
     cleaner::write(
         engine,
         || index.hits(entry.id_low, entry.place).is_some(),
-        |cx| match index.has_room(entry.id_low, None) {
+        |cx| match index.has_room(entry.id_low) {
             true => engine.append(cx, log, record),
             false => Poll::Ready(Err(WhyNot::Slow)),
         },

@@ -80,7 +80,7 @@ const VALUES: [Value; 3] = [Value::Objects, Value::Bytes, Value::Balanced];
 /// Logs by size and generation: what leaves is what is worth least.
 pub static GENERATIONAL: EngineRecord = EngineRecord {
     name: "generational",
-    about: "46 bits of memory per object; evicts what is worth least by size, age and popularity, for the most hits",
+    about: "46 bits of memory per object, or as few as there are; evicts what is worth least by size, age and popularity, for the most hits",
     settings: &[&TWO_SETS, &INDEX_ENTRIES, &INDEX_MEMORY, &VALUE],
     counts_objects: true,
     wrong: none_wrong,

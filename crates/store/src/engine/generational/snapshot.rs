@@ -102,6 +102,10 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
     log.frontier.wrote_much_beside(written.is_ok());
     engine.snapshot_bytes.fetch_add(bytes, Relaxed);
     engine.indexed.index.snapshot_ended(written.is_ok().then_some(number));
+    if engine.indexed.index.table().is_some() {
+        engine.indexed.segments.answered();
+        log.frontier.room_was_made();
+    }
     match written {
         Ok(()) => {
             if let Some(area) = covered.up_to.get_mut(number as usize % 2) {

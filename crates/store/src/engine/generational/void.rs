@@ -25,14 +25,17 @@ use crate::terms::{Digest, Place};
 /// Marks take less than this part of a segment.
 const MOST_OF_A_SEGMENT: u64 = 16;
 
+/// Pages of the index that are read for the marks of one segment, at the most: two snapshots answer all of them.
+const MOST_READS: u32 = 64;
+
 /// Write marks for what the entries of a segment void, and wait until they last, and whatever is newer; false if the disk takes
 /// none, or they are too many.
 pub fn say_again(engine: &Inner, region: Place, log: u8, entries: &[SummaryEntry]) -> bool {
     let (layout, index, by_both) = (engine.indexed.log.layout, &engine.indexed.index, engine.covered().by_both());
     let most = layout.region_bytes / MOST_OF_A_SEGMENT / layout.header_bytes() as u64;
-    let mut needed = Vec::new();
+    let (mut needed, mut reads) = (Vec::new(), MOST_READS);
     for entry in entries.iter().filter(|entry| entry.number >= by_both && index.may_displace(entry.id_low)) {
-        match index.leads_past(&*engine.indexed.log.device, entry.id_low, region) {
+        match index.leads_past(&*engine.indexed.log.device, entry.id_low, region, &mut reads) {
             Some(true) => {}
             Some(false) if (needed.len() as u64) < most => needed.push(entry.id_low),
             Some(false) | None => return false,

@@ -59,7 +59,7 @@ fn work<E: Cleans>(clock: &Clock, engine: &Weak<E>, segments: &Segments) {
 }
 
 /// Clean until enough is free; false if there was nothing to clean.
-fn clean(engine: &impl Cleans) -> bool {
+pub fn clean(engine: &impl Cleans) -> bool {
     let mut any = false;
     while !engine.segments().is_enough() && !engine.log().frontier.is_closed() && engine.clean_next() {
         any = true;

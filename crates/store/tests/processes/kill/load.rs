@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_store::contract::bytes_of;
-use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Hint, Key, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Hint, Key, Settings, Store, block_on, engines};
 
 use super::journal::{Journal, What};
 
@@ -24,6 +24,8 @@ pub struct Orders {
     pub seed: u64,
     /// Close in good order after this time, if it is not killed before.
     pub close_after: Option<Duration>,
+    /// Two processes of three have the index on the disk, with little memory for it or none.
+    pub index_on_disk: bool,
 }
 
 /// xorshift, by which a run can be repeated as far as threads can.
@@ -60,6 +62,9 @@ pub fn run(dir: &Path, orders: &Orders) {
         .memory_bytes(if orders.number.is_multiple_of(2) { 4 << 20 } else { 0 })
         .mean_object_bytes(4096)
         .engine(orders.engine);
+    let memory = [None, Some(0), Some(4 << 10)][orders.number as usize % 3].filter(|_| orders.index_on_disk);
+    let settings = memory.map(|bytes| Settings::new().with(&engines::INDEX_MEMORY, bytes));
+    let options = options.when(settings, CacheOptions::settings);
     let cache = Cache::open(options).unwrap();
     for number in 0..KEYS {
         journal.note(What::Found, number, found(&cache, number).unwrap_or(0));

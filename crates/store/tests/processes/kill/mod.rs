@@ -33,7 +33,7 @@ fn setting(name: &str) -> Option<u64> {
 /// No wrong byte, nothing older than what was flushed, nothing removed comes back, and 99 % of what was flushed is found.
 #[test]
 fn killed_at_any_point_it_opens_with_what_was_flushed() {
-    kill(engines::HASHCACHE_LOG, setting("TINAJA_KILLS").unwrap_or(50), 0.99);
+    kill(engines::HASHCACHE_LOG, false, setting("TINAJA_KILLS").unwrap_or(50), 0.99);
 }
 
 /// The same for the other engines. With a Disk Table an object may push out another one of its set.
@@ -42,11 +42,17 @@ fn killed_at_any_point_every_engine_opens_with_what_was_flushed() {
     let all = engines::built_in();
     for engine in all.iter().filter(|engine| *engine != engines::HASHCACHE_LOG) {
         let least = if engine == engines::HASHCACHE_BASIC { 0.85 } else { 0.97 };
-        kill(engine, setting("TINAJA_KILLS").unwrap_or(12), least);
+        kill(engine, false, setting("TINAJA_KILLS").unwrap_or(12), least);
     }
 }
 
-fn kill(engine: EngineRef, kills: u64, least: f64) {
+/// The same where the index lies on the disk, and moves into memory and back from one process to the next.
+#[test]
+fn killed_at_any_point_with_its_index_on_the_disk_it_opens_with_what_was_flushed() {
+    kill(engines::GENERATIONAL, true, setting("TINAJA_KILLS").unwrap_or(15), 0.97);
+}
+
+fn kill(engine: EngineRef, index_on_disk: bool, kills: u64, least: f64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = setting("TINAJA_KILL_SEED").unwrap_or(now % 1_000_000);
     println!("{engine}: {kills} kills, TINAJA_KILL_SEED={seed}");
@@ -57,8 +63,8 @@ fn kill(engine: EngineRef, kills: u64, least: f64) {
     let (mut model, mut random, mut laps) = (Model::new(kept_bytes), Random(seed.wrapping_mul(0x9E37_79B9) | 1), 0);
     let begun = Instant::now();
     for number in 1..=kills {
-        let orders =
-            Orders { engine, number, seed, close_after: (number % 8 == 0).then(|| Duration::from_millis(100)) };
+        let close_after = (number % 8 == 0).then(|| Duration::from_millis(100));
+        let orders = Orders { engine, number, seed, close_after, index_on_disk };
         let lap = run_and_kill(dir.path(), &orders, &mut random);
         laps = lap.unwrap_or(laps);
         let path = dir.path().join(format!("journal-{number}"));
@@ -113,6 +119,7 @@ fn start(dir: &Path, orders: &Orders) -> Child {
         .env("TINAJA_KILL_NUMBER", orders.number.to_string())
         .env("TINAJA_KILL_SEED", orders.seed.to_string())
         .env("TINAJA_KILL_CLOSE_AFTER", millis)
+        .env("TINAJA_KILL_INDEX_ON_DISK", u8::from(orders.index_on_disk).to_string())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
@@ -140,6 +147,7 @@ fn the_process_that_is_killed() {
         number: setting("TINAJA_KILL_NUMBER").unwrap(),
         seed: setting("TINAJA_KILL_SEED").unwrap(),
         close_after: setting("TINAJA_KILL_CLOSE_AFTER").map(Duration::from_millis),
+        index_on_disk: setting("TINAJA_KILL_INDEX_ON_DISK") == Some(1),
     };
     load::run(Path::new(&dir), &orders);
 }

@@ -10,7 +10,6 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -50,7 +49,6 @@ pub struct Changes {
     /// Cells of a shard, as planned.
     cells: usize,
     count: AtomicU64,
-    waiting: Mutex<Vec<Waker>>,
 }
 
 struct Shard {
@@ -101,13 +99,7 @@ impl Changes {
         let cells = (merged_at.div_ceil(shards) as usize).saturating_mul(4) / 3 + LEAST_CELLS;
         let shard =
             || Mutex::new(Shard { cells: vec![[0; CELL_BYTES]; cells], used: 0, span: sets_each * FINGERPRINTS });
-        Changes {
-            shards: (0..shards).map(|_| shard()).collect(),
-            sets_each,
-            cells,
-            count: AtomicU64::new(0),
-            waiting: Mutex::default(),
-        }
+        Changes { shards: (0..shards).map(|_| shard()).collect(), sets_each, cells, count: AtomicU64::new(0) }
     }
 
     /// How many there are.
@@ -115,9 +107,9 @@ impl Changes {
         self.count.load(Relaxed)
     }
 
-    /// Whether it is time to merge them: three quarters of the cells are used, or somebody waits for one.
+    /// Whether it is time to merge them: three quarters of the cells are used.
     pub fn is_due(&self) -> bool {
-        self.count() > self.cells() / 4 * 3 || !self.waiting.lock().is_empty()
+        self.count() > self.cells() / 4 * 3
     }
 
     /// Bytes of memory.
@@ -146,22 +138,9 @@ impl Changes {
         self.at(spot)?.get()
     }
 
-    /// Whether a change of this spot may be said now. If not, the waker is called after the next merge.
-    pub fn has_room(&self, spot: Spot, waker: Option<&Waker>) -> bool {
-        let Some(at) = self.at(spot) else { return true };
-        let has_room = at.shard.used < self.cells - self.cells / 8 || at.get().is_some();
-        if !has_room && let Some(waker) = waker {
-            let mut waiting = self.waiting.lock();
-            if !waiting.iter().any(|other| other.will_wake(waker)) {
-                waiting.push(waker.clone());
-            }
-        }
-        has_room
-    }
-
-    /// Those who wait for room are to look again.
-    pub fn wake(&self) {
-        std::mem::take(&mut *self.waiting.lock()).into_iter().for_each(Waker::wake);
+    /// Whether a change of this spot may be said now.
+    pub fn has_room(&self, spot: Spot) -> bool {
+        self.at(spot).is_none_or(|at| at.shard.used < self.cells - self.cells / 8 || at.get().is_some())
     }
 
     /// A merge begins: what is said from here on stays until the next one.
@@ -210,7 +189,6 @@ impl Changes {
             }
             self.count.fetch_sub(old.len() as u64, Relaxed);
         }
-        self.wake();
     }
 
     /// Change what is there, spot by spot, where `into` says so.
@@ -331,12 +309,12 @@ mod tests {
     fn who_stores_waits_where_it_is_full_and_what_must_be_said_is_said() {
         let changes = Changes::within(10, 100, 10);
         let room = (0..200).take_while(|n| {
-            let has_room = changes.has_room(spot(*n % 100, *n as u16), None);
+            let has_room = changes.has_room(spot(*n % 100, *n as u16));
             put(&changes, spot(*n % 100, *n as u16), there(*n as u32));
             has_room
         });
         assert!((35..45).contains(&room.count()));
-        assert!(changes.is_due() && changes.has_room(spot(0, 0), None), "that is said already");
+        assert!(changes.is_due() && changes.has_room(spot(0, 0)), "that is said already");
         (0..1000).for_each(|n| put(&changes, spot(n % 100, 1000 + n as u16), Change::Removed));
         assert!((0..1000).all(|n| changes.get(spot(n % 100, 1000 + n as u16)) == Some(Change::Removed)));
         let planned = Changes::within(10, 100, 10).allocated_bytes();

@@ -26,6 +26,8 @@ struct Lookup<I> {
     spot: Spot,
     /// Where it was looked for last.
     tried: Option<Place>,
+    /// What was wrong there, if the disk was: it may be another object's place, of a copy.
+    fault: Option<LogFault>,
     turns: u8,
     done: FetchDone,
 }
@@ -34,7 +36,7 @@ struct Lookup<I> {
 pub fn fetch<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, id: Digest, mut places: Places, done: FetchDone) {
     let spot = table.cut.spot(id.low());
     let (table, reading) = (table.clone(), reading.clone());
-    let lookup = Lookup { table, reading, id, spot, tried: None, turns: 0, done };
+    let lookup = Lookup { table, reading, id, spot, tried: None, fault: None, turns: 0, done };
     match places.pop() {
         Some(place) => lookup.read(place),
         None => lookup.look(),
@@ -49,28 +51,29 @@ impl<I: Finds> Lookup<I> {
             Ok(record) if record.header.kind.is_indexed() => (self.done)(found(record)),
             Ok(_) | Err(LogFault::Another) => {
                 self.reading.false_reads.fetch_add(1, Relaxed);
-                Lookup { tried: Some(place), ..self }.look();
+                Lookup { tried: Some(place), fault: None, ..self }.look();
             }
-            Err(LogFault::Gone) => Lookup { tried: Some(place), ..self }.look(),
-            Err(fault) => {
-                self.table.forget(id.low(), place);
-                (self.done)(Fetched::Failed(read_error(fault)));
-            }
+            Err(LogFault::Gone) => Lookup { tried: Some(place), fault: None, ..self }.look(),
+            Err(fault) => Lookup { tried: Some(place), fault: Some(fault), ..self }.look(),
         };
         log.read(place, Some(id), bytes, Box::new(arrived));
     }
 
     /// Find out where it lies, without copies.
     fn look(mut self) {
-        self.turns += 1;
+        self.turns = self.turns.saturating_add(1);
+        if self.turns > MOST_TURNS + 1 {
+            return (self.done)(Fetched::Missing);
+        }
         match self.table.known(self.spot) {
             Known::At(place) if self.may_try(place) => return self.read(place),
-            Known::At(_) | Known::Absent => return (self.done)(Fetched::Missing),
+            Known::At(place) => return self.end(Some(place)),
+            Known::Absent => return self.end(None),
             Known::Ask => {}
         }
         let current = self.table.current();
         let Some(number) = current.number.filter(|_| self.turns <= MOST_TURNS) else {
-            return (self.done)(Fetched::Missing);
+            return self.end(None);
         };
         let (log, saved) = (self.reading.log.clone(), self.table.plan.saved);
         let page = self.table.cut.page(self.spot);
@@ -102,11 +105,25 @@ impl<I: Finds> Lookup<I> {
         match say(&table.cut, content, self.spot, |slot| table.place_of(current, slot)) {
             Said::At(place) if !table.keep_copy(self.spot, place, current) => self.look(),
             Said::At(place) if self.may_try(place) => self.read(place),
+            // It was stored, or written once more, while the page was being read.
+            _ if table.changes.get(self.spot).is_some() => self.look(),
+            Said::At(place) => self.end(Some(place)),
             Said::HasLeft => {
                 table.note_returning(self.spot);
-                (self.done)(Fetched::Missing);
+                self.end(None);
             }
-            Said::At(_) | Said::Nothing => (self.done)(Fetched::Missing),
+            Said::Nothing => self.end(None),
+        }
+    }
+
+    /// It was not found; the index leads there all the same, or nowhere.
+    fn end(self, place: Option<Place>) {
+        match (self.fault, self.tried) {
+            (Some(fault), Some(tried)) if place == Some(tried) => {
+                self.table.forget(self.id.low(), tried);
+                (self.done)(Fetched::Failed(read_error(fault)));
+            }
+            _ => (self.done)(Fetched::Missing),
         }
     }
 }

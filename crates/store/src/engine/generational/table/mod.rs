@@ -27,8 +27,7 @@ mod spot;
 mod walk;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::task::Waker;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -49,9 +48,9 @@ use crate::layout::{LogLayout, Segments, SnapshotLayout, Snapshots, Stamp};
 /// How a copy is cut: its position is the whole one.
 const COPY: SlotBits = SlotBits { hash: 12, position: 32 };
 /// Copies that there are at the least: what was just looked up is known for a moment.
-const LEAST_COPIES: u64 = 1024;
+const LEAST_COPIES: u64 = 256;
 /// What was looked up and had left not long ago, of which so much is known until it is stored again.
-const RETURNING: usize = 1024;
+const RETURNING: usize = 256;
 
 /// How the table is planned.
 #[derive(Clone, Copy, Debug)]
@@ -90,8 +89,10 @@ pub struct Table {
     leaving: AtomicU64,
     returning: Box<[AtomicU32]>,
     lost: AtomicU64,
+    /// Somebody waits for a merge.
+    is_pressed: AtomicBool,
     /// The newest merge could not be written.
-    failed: AtomicU64,
+    has_failed: AtomicBool,
     walked: Mutex<Option<walk::Walked>>,
 }
 
@@ -151,7 +152,8 @@ impl Table {
             leaving: AtomicU64::new(0),
             returning: (0..RETURNING).map(|_| AtomicU32::new(0)).collect(),
             lost: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
+            is_pressed: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             walked: Mutex::default(),
         }
     }
@@ -259,24 +261,24 @@ impl Table {
         }
     }
 
-    /// Whether a change of this object may be said now. If not, the waker is called once some have been merged.
-    pub fn has_room(&self, id_low: u64, waker: Option<&Waker>) -> bool {
-        self.changes.has_room(self.cut.spot(id_low), waker)
+    /// Whether a change of this object may be said now. If not, a merge is due. While none can be written all may be said: the disk is
+    /// judged by that soon, and there are no more changes than records on it.
+    pub fn has_room(&self, id_low: u64) -> bool {
+        let has_room = self.has_failed.load(SeqCst) || self.changes.has_room(self.cut.spot(id_low));
+        if !has_room {
+            self.is_pressed.store(true, SeqCst);
+        }
+        has_room
     }
 
-    /// Those who wait for room are to look again.
-    pub fn wake(&self) {
-        self.changes.wake();
-    }
-
-    /// The table could not be made anew, so it is not known when there will be room.
-    pub fn has_failed(&self) -> bool {
-        self.failed.load(Relaxed) > 0
+    /// Whether somebody waits for the table to be made anew.
+    pub fn is_pressed(&self) -> bool {
+        self.is_pressed.load(SeqCst)
     }
 
     /// Whether it is time to make the table anew.
     pub fn is_due(&self) -> bool {
-        self.changes.is_due()
+        self.changes.is_due() || self.is_pressed()
     }
 
     /// See [`crate::engine::segments::Index::enter`].
@@ -354,7 +356,8 @@ impl Table {
         let is_there = match at.get() {
             Some(Change::There { position, .. }) => position == from,
             Some(_) => false,
-            None => self.copies.hits(spot.mixed(), from.into()).is_some(),
+            // It was there when it was asked last, and nobody enters anything meanwhile; its copy may have gone.
+            None => true,
         };
         if is_there {
             self.moved(from, false);
@@ -428,9 +431,9 @@ impl Table {
         matches!(self.changes.get(self.cut.spot(id_low)), Some(Change::There { .. }))
     }
 
-    /// Whether the index leads anywhere but into this segment. Reads a page if it has to, and waits for it; `None` if that
-    /// cannot be read.
-    pub fn leads_past(&self, device: &dyn Device, id_low: u64, region: Place) -> Option<bool> {
+    /// Whether the index leads anywhere but into this segment. Reads a page if it has to and so many `reads` are left, and waits for it;
+    /// `None` if it is not known.
+    pub fn leads_past(&self, device: &dyn Device, id_low: u64, region: Place, reads: &mut u32) -> Option<bool> {
         let spot = self.cut.spot(id_low);
         let is_past = |place: Place| self.plan.layout.region_of(place) != region;
         match self.known(spot) {
@@ -440,6 +443,7 @@ impl Table {
         }
         let current = self.current();
         let Some(number) = current.number else { return Some(false) };
+        *reads = reads.checked_sub(1)?;
         let content = self.snapshots(device).page(number, self.cut.page(spot))?;
         match page::say(&self.cut, &content, spot, |slot| self.place_of(&current, slot)) {
             Said::At(place) => Some(is_past(place)),
@@ -466,8 +470,11 @@ impl Table {
     /// A page of the new table.
     pub fn merge(&self, device: &dyn Device, page: u64, worth: impl Fn(u8, Place) -> u64) -> Vec<u8> {
         let current = self.current();
-        let before = current.number.map(|number| self.snapshots(device).page(number, page));
-        if before == Some(None) {
+        // Once more, if a disk failed for a moment.
+        let read = |number| (0..2).find_map(|_| self.snapshots(device).page(number, page));
+        let before = current.number.map(read);
+        let is_lost = before == Some(None);
+        if is_lost {
             // What it led to is lost. What that had displaced is to stay away all the same.
             self.displaced.suspect_all();
             tracing::warn!("page {page} of the index cannot be read: what it led to is lost");
@@ -500,20 +507,18 @@ impl Table {
             }
             slot
         });
-        // What the page held is in it too, since lookups go by that one until all are written.
-        self.filter.renew(page, held.into_iter());
+        // What the page held is in it too, since lookups go by that one until all are written. It may be read again after all.
+        match is_lost {
+            true => self.filter.holds_all(page),
+            false => self.filter.renew(page, held.into_iter()),
+        }
         content
     }
 
     /// All pages are on the disk, as the snapshot of this number; or they are not.
     pub fn merge_ended(&self, number: Option<u64>) {
-        let Some(number) = number else {
-            self.failed.fetch_add(1, Relaxed);
-            self.displaced.suspect_all();
-            self.changes.wake();
-            return;
-        };
-        self.failed.store(0, Relaxed);
+        self.has_failed.store(number.is_none(), SeqCst);
+        let Some(number) = number else { return self.displaced.suspect_all() };
         let homes = (0..self.live_in.len()).map(|number| self.home(number).map_or(0, |home| home.0 + 1));
         self.go_by(Some(number), homes.collect());
         let merging = std::mem::take(&mut *self.merging.lock());
@@ -523,6 +528,7 @@ impl Table {
                 self.copies.enter(spot.mixed(), Entry { position: position.into(), hits });
             }
         });
+        self.is_pressed.store(false, SeqCst);
     }
 
     fn go_by(&self, number: Option<u64>, homes: Box<[u64]>) {
@@ -589,7 +595,8 @@ impl Finds for Table {
         let gone = |before| match before {
             Some(Change::There { position: there, .. }) => (there == position).then_some(Change::Removed),
             Some(Change::Removed | Change::Left) => None,
-            None => self.may_hold(spot).then_some(Change::Removed),
+            // Of what the newest table leads to there is a copy, if it was read a moment ago; another place may be an older version's.
+            None => self.copies.hits(spot.mixed(), position.into()).map(|_| Change::Removed),
         };
         self.change(id_low, gone);
     }

@@ -4,15 +4,18 @@
 use std::sync::Arc;
 
 use super::changes::Change;
+use super::look::fetch;
 use super::page::Merge;
 use super::{Current, Table};
 use crate::device::{Op, Outcome, Request};
 use crate::engine::segments::{Finds, Indexed, WAYS};
-use crate::engine::{FetchDone, Fetched, Place};
+use crate::engine::{FetchDone, Fetched, Place, Places};
 use crate::memory::AlignedBuf;
 
 /// The page that a listing is at. Memory: four bytes an object.
 pub struct Walked {
+    /// Of the table that it is of.
+    number: Option<u64>,
     page: u64,
     positions: Vec<u32>,
 }
@@ -38,14 +41,18 @@ pub fn walk(table: &Table, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>
 /// See [`crate::engine::Engine::fetch_any`]: by a turn. Whoever comes first to a page reads it.
 pub fn fetch_any<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, turn: Place, done: FetchDone) {
     let (page, nth) = (turn.0 / turns(table), (turn.0 % turns(table)) as usize);
-    let of_kept = |walked: &Walked| walked.positions.get(nth).copied();
-    let kept = table.walked.lock().as_ref().filter(|walked| walked.page == page && nth > 0).map(of_kept);
-    if let Some(position) = kept {
-        return read(table, reading, position, done);
-    }
     let current = table.current();
+    let of_kept = |walked: &Walked| (walked.positions.get(nth).copied(), walked.number == current.number);
+    let kept = table.walked.lock().as_ref().filter(|walked| walked.page == page && nth > 0).map(of_kept);
+    if let Some((position, is_of_current)) = kept {
+        return if is_of_current {
+            read(table, reading, position, done)
+        } else {
+            confirm(table, reading, position, done)
+        };
+    }
     let Some(number) = current.number else {
-        return keep(table, reading, Walked { page, positions: changed(table, page) }, nth, done);
+        return keep(table, reading, Walked { number: None, page, positions: changed(table, page) }, nth, done);
     };
     let (table, reading, saved) = (table.clone(), reading.clone(), table.plan.saved);
     let device = reading.log.device.clone();
@@ -58,7 +65,7 @@ pub fn fetch_any<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, turn: 
             // What has been merged meanwhile is in neither of the two.
             return fetch_any(&table, &reading, turn, done);
         }
-        keep(&table, &reading, Walked { page, positions }, nth, done);
+        keep(&table, &reading, Walked { number: Some(number), page, positions }, nth, done);
     };
     let into = AlignedBuf::zeroed(saved.page_bytes() as usize);
     device.submit(Op { request: Request::Read { at: saved.page_at(number, page), into }, done: Box::new(arrived) });
@@ -89,6 +96,22 @@ fn keep<I: Finds>(table: &Table, reading: &Arc<Indexed<I>>, walked: Walked, nth:
     let position = walked.positions.get(nth).copied();
     *table.walked.lock() = Some(walked);
     read(table, reading, position, done);
+}
+
+/// Read what lay at a position when the page was read, if the table that has come since leads there still.
+fn confirm<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, position: Option<u32>, done: FetchDone) {
+    let (looks, reads) = (table.clone(), reading.clone());
+    let found = move |fetched: Fetched| {
+        let Fetched::Record(found) = fetched else { return done(fetched) };
+        let place = found.place;
+        let is_it = move |again: Fetched| match again {
+            Fetched::Record(found) if found.place == place => done(Fetched::Record(found)),
+            Fetched::Record(_) => done(Fetched::Missing),
+            other => done(other),
+        };
+        fetch(&looks, &reads, found.id, Places::default(), Box::new(is_it));
+    };
+    read(table, reading, position, Box::new(found));
 }
 
 fn read<I: Finds>(table: &Table, reading: &Arc<Indexed<I>>, position: Option<u32>, done: FetchDone) {
