@@ -1,0 +1,158 @@
+//! What was found by reading the code: each of these lost an object, or brought one back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use super::super::options::{GenerationalOptions, Plan};
+use super::super::snapshot::header;
+use super::*;
+use crate::device::wrap::{Fault, Faulty};
+use crate::device::{Medium, Memory, Request};
+use crate::replace::generations::Value;
+
+const DISK: u64 = 16 << 20;
+
+struct Subject {
+    table: Table,
+    options: GenerationalOptions,
+    device: Arc<Faulty>,
+    fails_reads: Arc<AtomicBool>,
+    /// The number of the next snapshot.
+    next: u64,
+}
+
+fn id(n: u64) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes())
+}
+
+impl Subject {
+    fn new() -> Self {
+        let stamp = Stamp { seed: 7 };
+        let (choices, value) = (Choices::Two, Value::Objects);
+        let plan = Plan {
+            bytes: DISK,
+            reserved: 4096,
+            mean_object_bytes: 4096,
+            stamp,
+            choices,
+            entries: None,
+            value,
+            index_memory: Some(64 << 10),
+        };
+        let options = GenerationalOptions::plan(&plan).unwrap();
+        let fails_reads = Arc::new(AtomicBool::new(false));
+        let fails = fails_reads.clone();
+        let faults = move |_, request: &Request| {
+            (matches!(request, Request::Read { .. }) && fails.load(SeqCst)).then_some(Fault::Error)
+        };
+        let device = Arc::new(Faulty::new(Arc::new(Memory::over(&Medium::zeroed(DISK as usize))), faults));
+        let layout = options.layout;
+        let homes = (0..layout.regions).map(|n| Place(layout.log_bytes() + n * layout.region_bytes));
+        let segments = Segments::new(device.clock().clone(), layout, options.entries(), homes, None);
+        let table = Table::new(&options.table_plan().unwrap());
+        let table = table.over(Arc::new(segments), None, vec![0; layout.regions as usize].into());
+        Subject { table, options, device, fails_reads, next: 1 }
+    }
+
+    fn place(&self, nth: u64) -> Place {
+        Place(self.options.layout.log_bytes() + nth * 4096)
+    }
+
+    fn enter(&self, n: u64, nth: u64) {
+        self.table.enter(Kind::Whole, id(n), self.place(nth));
+    }
+
+    /// A merge that ends well, or is given up behind its last page.
+    fn merge(&mut self, ends: bool) {
+        let number = self.next;
+        // The next goes where one was to go that was given up.
+        self.next += if ends { 1 } else { 2 };
+        self.table.merge_begins(0);
+        let snapshots = self.table.snapshots(&*self.device);
+        let page = |page: u64| match page < self.options.shards() {
+            true => self.table.merge(&*self.device, page, |hits, _| hits.into()),
+            false => Vec::new(),
+        };
+        let settle = || if ends { Ok(()) } else { Err(std::io::Error::other("given up")) };
+        let written = snapshots.write(header(number, 1, false, 0), page, settle);
+        assert_eq!(written.is_ok(), ends);
+        self.table.merge_ended(ends.then_some(number));
+    }
+
+    /// Where the index leads, by the page if need be.
+    fn leads(&self, n: u64) -> Option<Place> {
+        let nowhere = Place(u64::MAX / 2);
+        let there = |place: &Place| self.table.leads_past(&*self.device, id(n), *place, &mut 1) == Some(false);
+        if self.table.leads_past(&*self.device, id(n), nowhere, &mut 1) == Some(false) {
+            return None;
+        }
+        let regions = (0..self.options.layout.regions).map(|at| at * self.options.layout.region_bytes);
+        regions.map(|at| Place(self.options.layout.log_bytes() + at)).find(there)
+    }
+}
+
+/// A reader had the head of an older version open, of which a part was gone. What it forgot was the newer version, which was on the disk.
+#[test]
+fn whoever_forgets_an_older_place_forgets_nothing_newer() {
+    let mut subject = Subject::new();
+    let newer = subject.options.layout.region_bytes / 4096 * 3;
+    subject.enter(1, 5);
+    subject.merge(true);
+    subject.enter(1, newer);
+    subject.merge(true);
+    subject.table.forget(id(1), subject.place(5));
+    let region = subject.options.layout.region_of(subject.place(newer));
+    assert_eq!(subject.leads(1), Some(region));
+    subject.table.forget(id(1), subject.place(newer));
+    assert_eq!(subject.leads(1), None);
+}
+
+/// A page could not be read, once, and its filter said that it holds nothing. Then the merge failed, so that the page was still what lookups
+/// went by; what was removed meanwhile was said to be absent already, and came back when the page could be read again.
+#[test]
+fn what_is_removed_while_its_page_cannot_be_read_stays_away() {
+    let mut subject = Subject::new();
+    (0..50).for_each(|n| subject.enter(n, n));
+    subject.merge(true);
+    subject.fails_reads.store(true, SeqCst);
+    subject.merge(false);
+    (0..25).for_each(|n| subject.table.remove_low(id(n)));
+    subject.fails_reads.store(false, SeqCst);
+    assert!((0..25).all(|n| subject.leads(n).is_none()) && (25..50).all(|n| subject.leads(n).is_some()));
+    subject.merge(true);
+    assert!((0..25).all(|n| subject.leads(n).is_none()) && (25..50).all(|n| subject.leads(n).is_some()));
+}
+
+/// The cleaner had written an object once more, and meanwhile its copy had to go for another one: nothing led to it then.
+#[test]
+fn what_was_written_once_more_is_found_whatever_becomes_of_its_copy() {
+    let mut subject = Subject::new();
+    let again = subject.options.layout.region_bytes / 4096 * 2;
+    subject.enter(1, 5);
+    subject.merge(true);
+    assert!(subject.table.hits(id(1), subject.place(5)).is_some());
+    subject.table.copies.forget(subject.table.cut.spot(id(1)).mixed());
+    subject.table.follow(id(1), subject.place(5), subject.place(again));
+    assert_eq!(subject.table.find(id(1)), Some(subject.place(again)));
+}
+
+/// A lookup read its page slowly, and what it read was replaced and merged meanwhile: a copy of that would have hidden the newer version.
+#[test]
+fn what_was_read_slowly_becomes_no_copy() {
+    let mut subject = Subject::new();
+    subject.enter(1, 5);
+    subject.merge(true);
+    let (current, spot) = (subject.table.current(), subject.table.cut.spot(id(1)));
+    subject.enter(1, 9);
+    assert!(!subject.table.keep_copy(spot, subject.place(5), &current), "something has changed");
+    subject.merge(true);
+    subject.table.copies.forget(spot.mixed());
+    assert!(!subject.table.keep_copy(spot, subject.place(5), &current), "that table is another one");
+    assert!(subject.table.copy(spot).is_none());
+    let current = subject.table.current();
+    assert!(subject.table.keep_copy(spot, subject.place(9), &current) && subject.table.copy(spot).is_some());
+    // While its segment is cleaned nothing leads there for longer than the segment stays.
+    subject.table.copies.forget(spot.mixed());
+    subject.table.leaves(0);
+    assert!(subject.table.keep_copy(spot, subject.place(9), &current) && subject.table.copy(spot).is_none());
+}
