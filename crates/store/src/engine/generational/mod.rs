@@ -31,7 +31,7 @@
 //! - **Where do removals go?** Into the log of new, small objects. Once a snapshot covers them they are of no further use.
 //! - **And large objects?** Their parts and heads have logs of their own, by the objects' sizes, in which parts leave just before
 //!   their heads, and are never written again. One may take three fifths of the disk: the parts of what is being stored stay until it is.
-//! - **Where is the index?** In memory, if there is room for it; else on the disk, with as much of it in memory as has room ([`table`]). Both
+//! - **Where is the index?** In memory, if there is room for it; else on the disk, with as much of it in memory as has room (`table`). Both
 //!   have the same snapshots, so the choice is made anew at each start.
 //! - **How is it known what returns?** An empty slot remembers what has left it, for about half a lap: two bits that count hits in
 //!   a slot in use count down there.
