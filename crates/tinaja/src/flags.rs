@@ -250,7 +250,7 @@ pub struct Serve {
     #[command(flatten)]
     pub of_cache: CacheFlags,
     /// Memory for the index and for hot objects (default 64MiB, or a quarter of what there is). With the disk it chooses the engine of a
-    /// new cache: generational if its index fits, else one that needs less. All engines but generational have their index beside it.
+    /// new cache. The index of generational is within it, or on the disk if it does not fit; other engines have theirs beside it.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
     /// Let the kernel take that memory back when the system runs low, so that --memory can take all free memory. Off by
