@@ -41,12 +41,13 @@ use self::budget::Division;
 use self::changes::{Change, Changes};
 use self::page::{Merge, Said};
 use self::spot::{Cut, Spot};
-use crate::device::Device;
+use crate::device::{Device, blocking};
 use crate::engine::segments::{Choices, Displaced, Finds, MOST_HITS, Recalled, Slot, WAYS};
 use crate::engine::{Kind, Place, Places, Probe};
 use crate::index::resident::Entry;
 use crate::index::{Filter, Resident, SlotBits};
 use crate::layout::{LogLayout, Segments, SnapshotLayout, Snapshots, Stamp};
+use crate::memory::AlignedBuf;
 
 /// How a copy is cut: its position is the whole one.
 const COPY: SlotBits = SlotBits { hash: 12, position: 32 };
@@ -54,6 +55,9 @@ const COPY: SlotBits = SlotBits { hash: 12, position: 32 };
 const LEAST_COPIES: u64 = 256;
 /// What was looked up and had left not long ago, of which so much is known until it is stored again.
 const RETURNING: usize = 256;
+
+/// Bytes of the table that a merge reads at once: on a spinning disk, each run costs it two seeks.
+const RUN_BYTES: u64 = 1 << 20;
 
 /// How the table is planned.
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +78,8 @@ pub struct Plan {
     pub stamp: Stamp,
 }
 
-/// See the module. Memory: the budget, of which changes may take more for a moment (see [`Changes`]); 12 bytes a segment; and a page while it is
-/// merged, and for each lookup that reads one.
+/// See the module. Memory: the budget, of which changes may take more for a moment (see [`Changes`]); 12 bytes a segment; a run of pages while they are
+/// merged, 1 MiB; and a page for each lookup that reads one.
 pub struct Table {
     plan: Plan,
     cut: Cut,
@@ -113,6 +117,8 @@ struct Merging {
     live_in: Vec<u32>,
     /// By so many rounds empty slots grow older.
     rounds: u64,
+    /// Pages that were read together, from this one on.
+    ahead: Option<(u64, AlignedBuf)>,
 }
 
 /// What memory knows of a spot.
@@ -467,15 +473,14 @@ impl Table {
     pub fn merge_begins(&self, rounds: u64) {
         self.displaced.snapshot_begins();
         self.changes.merge_begins();
-        *self.merging.lock() = Merging { live_in: vec![0; self.live_in.len()], rounds };
+        *self.merging.lock() = Merging { live_in: vec![0; self.live_in.len()], rounds, ahead: None };
     }
 
     /// A page of the new table.
     pub fn merge(&self, device: &dyn Device, page: u64, worth: impl Fn(u8, Place) -> u64) -> Vec<u8> {
         let current = self.current();
-        // Once more, if a disk failed for a moment.
-        let read = |number| (0..2).find_map(|_| self.snapshots(device).page(number, page));
-        let before = current.number.map(read);
+        let mut merging = self.merging.lock();
+        let before = current.number.map(|number| self.page_before(device, &mut merging, number, page));
         let is_lost = before == Some(None);
         if is_lost {
             // What it led to is lost. What that had displaced is to stay away all the same.
@@ -485,7 +490,6 @@ impl Table {
         let mut content = before.flatten().unwrap_or_else(|| page::empty(&self.cut, page));
         let sets = self.cut.shape.sets_in(page);
         content.truncate(self.cut.shape.bytes_of(sets.end.saturating_sub(1)).end);
-        let mut merging = self.merging.lock();
         let mut held = Vec::new();
         let mut merge = Merge { cut: &self.cut, page, content: &mut content, displaced: Vec::new() };
         merge.age(merging.rounds);
@@ -518,13 +522,35 @@ impl Table {
         content
     }
 
+    /// A page of the table that is being merged, from a run of pages. Alone and once more, if the disk failed for a moment. `None` if it
+    /// cannot be read.
+    fn page_before(&self, device: &dyn Device, merging: &mut Merging, number: u64, page: u64) -> Option<Vec<u8>> {
+        let Plan { saved, stamp, .. } = self.plan;
+        let page_bytes = saved.page_bytes();
+        let pages = (RUN_BYTES / page_bytes).clamp(1, self.cut.shape.shards().saturating_sub(page).max(1));
+        let is_in = |(first, run): &(u64, AlignedBuf)| {
+            page.checked_sub(*first).is_some_and(|nth| (nth + 1) * page_bytes <= run.len() as u64)
+        };
+        if !merging.ahead.as_ref().is_some_and(is_in) {
+            let run = blocking::read(device, saved.page_at(number, page), (pages * page_bytes) as usize);
+            merging.ahead = run.ok().map(|run| (page, run));
+        }
+        let in_run = || {
+            let (first, run) = merging.ahead.as_ref()?;
+            let from = (page.checked_sub(*first)? * page_bytes) as usize;
+            let bytes = run.get(from..from.checked_add(page_bytes as usize)?)?;
+            Some(saved.content(stamp, number, page, bytes)?.to_vec())
+        };
+        in_run().or_else(|| (0..2).find_map(|_| self.snapshots(device).page(number, page)))
+    }
+
     /// All pages are on the disk, as the snapshot of this number; or they are not.
     pub fn merge_ended(&self, number: Option<u64>) {
         self.has_failed.store(number.is_none(), SeqCst);
+        let merging = std::mem::take(&mut *self.merging.lock());
         let Some(number) = number else { return self.displaced.suspect_all() };
         let homes = (0..self.live_in.len()).map(|number| self.home(number).map_or(0, |home| home.0 + 1));
         self.go_by(Some(number), homes.collect());
-        let merging = std::mem::take(&mut *self.merging.lock());
         self.live_in.iter().zip(merging.live_in).for_each(|(live, counted)| live.store(counted, Relaxed));
         self.changes.merged(|spot, change| {
             if let Change::There { position, hits } = change {

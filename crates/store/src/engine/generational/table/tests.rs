@@ -27,6 +27,10 @@ fn id(n: u64) -> u64 {
 
 impl Subject {
     fn new() -> Self {
+        Self::with(None)
+    }
+
+    fn with(entries: Option<u64>) -> Self {
         let stamp = Stamp { seed: 7 };
         let (choices, value) = (Choices::Two, Value::Objects);
         let plan = Plan {
@@ -35,7 +39,7 @@ impl Subject {
             mean_object_bytes: 4096,
             stamp,
             choices,
-            entries: None,
+            entries,
             value,
             index_memory: Some(64 << 10),
         };
@@ -155,4 +159,21 @@ fn what_was_read_slowly_becomes_no_copy() {
     subject.table.copies.forget(spot.mixed());
     subject.table.leaves(0);
     assert!(subject.table.keep_copy(spot, subject.place(9), &current) && subject.table.copy(spot).is_none());
+}
+
+/// On a spinning disk each read between two writes is two seeks: pages are read in runs of a megabyte.
+#[test]
+fn a_merge_reads_its_pages_in_runs() {
+    let mut subject = Subject::with(Some(400_000));
+    (0..500).for_each(|n| subject.enter(n, n));
+    subject.merge(true);
+    let (pages, before) = (subject.table.cut.shape.shards(), subject.device.counters().reads);
+    (500..1000).for_each(|n| subject.enter(n, n));
+    subject.merge(true);
+    let reads = subject.device.counters().reads - before;
+    println!("{reads} reads of {pages} pages");
+    assert!(pages > 40 && reads == pages.div_ceil(20), "{reads} reads of {pages} pages");
+    // Of two that share a spot one is there.
+    let lost = (0..1000).filter(|n| subject.leads(*n).is_none()).count();
+    assert!(lost < 5, "{lost}");
 }
