@@ -13,6 +13,10 @@ const MOST_HASHES: u32 = 12;
 /// Words of a page, at the most: bits are chosen by 32 bits of a hash.
 const MOST_WORDS: u64 = 1 << 26;
 
+/// Bits of the filter by bits in all, in proportion between these. A larger filter would save reads of misses and cost reads of hits:
+/// `docs/lab/policies-memory.md`.
+const BITS: [(f64, f64); 7] = [(1.0, 0.0), (3.0, 0.8), (8.0, 2.0), (12.0, 2.5), (20.0, 3.5), (32.0, 7.0), (64.0, 7.0)];
+
 /// See the module. Memory: 8 bytes a word.
 pub struct Filter {
     words: Box<[AtomicU64]>,
@@ -22,6 +26,14 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// How many bits an object it is worth, where there are so many for all of an index on disk.
+    pub fn bits_of(bits: f64) -> f64 {
+        let between = |[(from, low), (to, high)]: [(f64, f64); 2]| {
+            (bits > from).then(|| low + (high - low) * ((bits - from) / (to - from)).min(1.0))
+        };
+        BITS.array_windows().copied().filter_map(between).next_back().unwrap_or(0.0)
+    }
+
     /// Filters for so many pages that hold so many objects in all, within so many bytes; nothing is known to be absent where these are
     /// not a word a page. Allocates all of it now.
     pub fn within(pages: u64, objects: u64, bytes: u64) -> Filter {

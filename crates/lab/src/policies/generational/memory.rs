@@ -33,9 +33,6 @@ const COPY: SlotBits = SlotBits { hash: 8, position: 28 };
 const ENTRY_BITS: f64 = (18 + 28) as f64 / 0.8;
 const PAGE_BYTES: u64 = 4096;
 
-/// Bits of the filter by bits in all, in proportion between these. A larger filter would save reads of misses and cost reads of hits.
-const FILTER: [(f64, f64); 7] =
-    [(1.0, 0.0), (3.0, 0.8), (8.0, 2.0), (12.0, 2.5), (20.0, 3.5), (32.0, 7.0), (64.0, 7.0)];
 /// The part that may change, by bits in all, within bounds.
 const CHANGES_A_BIT: f64 = 1.0 / 800.0;
 const CHANGES: (f64, f64) = (0.004, 0.02);
@@ -44,10 +41,7 @@ impl Budget {
     /// So many bits for each of so many objects. A budget too small for the changes is raised to what
     /// they need.
     pub fn of(bits: f64, objects: u64) -> Budget {
-        let between = |[(from, low), (to, high)]: [(f64, f64); 2]| {
-            (bits > from).then(|| low + (high - low) * ((bits - from) / (to - from)).min(1.0))
-        };
-        let filter = FILTER.array_windows().copied().filter_map(between).next_back().unwrap_or(0.0);
+        let filter = Filter::bits_of(bits);
         let changes = (bits * CHANGES_A_BIT).clamp(CHANGES.0, CHANGES.1);
         Budget { objects, filter, changes, copies: (bits - filter - changes * CHANGE_BITS).max(0.0) }
     }

@@ -1,8 +1,7 @@
 //! How the memory of an index on disk is divided.
 
-/// Bits of the filter by bits in all, in proportion between these. A larger filter would save reads of misses and cost reads of hits.
-const FILTER: [(f64, f64); 7] =
-    [(1.0, 0.0), (3.0, 0.8), (8.0, 2.0), (12.0, 2.5), (20.0, 3.5), (32.0, 7.0), (64.0, 7.0)];
+use crate::index::Filter;
+
 /// The table is made anew when so much was stored that it is this part of it: few of the bytes written are the table's.
 const TABLE_SHARE: f64 = 0.05;
 /// Of the memory, changes take so much at the most: an object can change without having been asked for, copies spare reads.
@@ -25,12 +24,8 @@ impl Division {
     /// Of so many bits, where the table takes such a part of what all objects do. A budget too small for the changes is
     /// exceeded by them.
     pub fn of(bits: f64, table: f64) -> Self {
-        let between = |[(from, low), (to, high)]: [(f64, f64); 2]| {
-            (bits > from).then(|| low + (high - low) * ((bits - from) / (to - from)).min(1.0))
-        };
-        let filter_bits = FILTER.array_windows().copied().filter_map(between).next_back().unwrap_or(0.0);
         let changes = (table / TABLE_SHARE).min(bits * CHANGES_SHARE / CHANGE_BITS);
-        Division { filter_bits, changes: changes.clamp(CHANGES.0, CHANGES.1) }
+        Division { filter_bits: Filter::bits_of(bits), changes: changes.clamp(CHANGES.0, CHANGES.1) }
     }
 }
 

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::page::{Said, say};
+use super::page::{self, Said, say};
 use super::spot::Spot;
 use super::{Current, Known, Table};
-use crate::device::{Op, Outcome, Request};
 use crate::engine::answer::{found, read_error};
 use crate::engine::segments::{Finds, Indexed};
 use crate::engine::{FetchDone, Fetched, Place, Places};
 use crate::layout::log::{LogFault, RawRecord};
-use crate::memory::AlignedBuf;
 use crate::terms::Digest;
 
 /// Turns of a lookup at the most: one more whenever what it went by was replaced meanwhile.
@@ -75,12 +73,9 @@ impl<I: Finds> Lookup<I> {
         let Some(number) = current.number.filter(|_| self.turns <= MOST_TURNS) else {
             return self.end(None);
         };
-        let (log, saved) = (self.reading.log.clone(), self.table.plan.saved);
-        let page = self.table.cut.page(self.spot);
-        let request =
-            Request::Read { at: saved.page_at(number, page), into: AlignedBuf::zeroed(saved.page_bytes() as usize) };
-        let done = Box::new(move |outcome: Outcome| self.arrived(&current, number, page, outcome));
-        log.device.submit(Op { request, done });
+        let (device, plan) = (self.reading.log.device.clone(), self.table.plan);
+        let page = (number, self.table.cut.page(self.spot));
+        page::read(&device, plan.saved, plan.stamp, page, move |content| self.arrived(&current, content));
     }
 
     fn may_try(&self, place: Place) -> bool {
@@ -88,19 +83,17 @@ impl<I: Finds> Lookup<I> {
     }
 
     /// A page was read.
-    fn arrived(self, current: &Current, number: u64, page: u64, outcome: Outcome) {
-        let log = &self.reading.log;
-        let (Ok(()), Some(bytes)) = (outcome.result, outcome.buffer) else {
-            log.counters.read_errors.fetch_add(1, Relaxed);
-            return (self.done)(Fetched::Failed(read_error(LogFault::Device)));
-        };
-        let table = self.table.clone();
-        let Some(content) = table.plan.saved.content(table.plan.stamp, number, page, &bytes) else {
-            if table.current().number != current.number {
-                return self.look();
+    fn arrived(self, current: &Current, content: Result<&[u8], LogFault>) {
+        let (table, log) = (self.table.clone(), &self.reading.log);
+        let content = match content {
+            Ok(content) => content,
+            // It was written over while it was being read.
+            Err(LogFault::Corrupt) if table.current().number != current.number => return self.look(),
+            Err(fault) => {
+                let counted = if fault == LogFault::Device { &log.counters.read_errors } else { &log.counters.corrupt };
+                counted.fetch_add(1, Relaxed);
+                return (self.done)(Fetched::Failed(read_error(fault)));
             }
-            log.counters.corrupt.fetch_add(1, Relaxed);
-            return (self.done)(Fetched::Failed(read_error(LogFault::Corrupt)));
         };
         match say(&table.cut, content, self.spot, |slot| table.place_of(current, slot)) {
             Said::At(place) if !table.keep_copy(self.spot, place, current) => self.look(),

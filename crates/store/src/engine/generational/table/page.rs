@@ -1,8 +1,14 @@
 //! One page of the table: what it says of a spot, and the page that follows it.
 
+use std::sync::Arc;
+
 use super::changes::Change;
 use super::spot::{Cut, Spot};
+use crate::device::{Device, Op, Outcome, Request};
 use crate::engine::segments::{Set, Sets, Slot, WAYS};
+use crate::layout::log::LogFault;
+use crate::layout::{SnapshotLayout, Stamp};
+use crate::memory::AlignedBuf;
 use crate::terms::Place;
 
 /// What a page says of a spot.
@@ -20,6 +26,29 @@ pub enum Said {
 pub fn empty(cut: &Cut, page: u64) -> Vec<u8> {
     let sets = cut.shape.sets_in(page);
     Set::empty().repeat((sets.end - sets.start) as usize)
+}
+
+/// Leave out what the last page is padded with.
+pub fn trim(cut: &Cut, page: u64, content: &mut Vec<u8>) {
+    content.truncate(cut.shape.bytes_of(cut.shape.sets_in(page).end.saturating_sub(1)).end);
+}
+
+/// Read a page of the table of this number. `done` is told what it holds, on the device's thread; or that the device failed, or what it
+/// gave is not that page.
+pub fn read(
+    device: &Arc<dyn Device>,
+    saved: SnapshotLayout,
+    stamp: Stamp,
+    (number, page): (u64, u64),
+    done: impl FnOnce(Result<&[u8], LogFault>) + Send + 'static,
+) {
+    let arrived = move |outcome: Outcome| match (outcome.result, outcome.buffer) {
+        (Ok(()), Some(bytes)) => done(saved.content(stamp, number, page, &bytes).ok_or(LogFault::Corrupt)),
+        _ => done(Err(LogFault::Device)),
+    };
+    let into = AlignedBuf::zeroed(saved.page_bytes() as usize);
+    let request = Request::Read { at: saved.page_at(number, page), into };
+    device.submit(Op { request, done: Box::new(arrived) });
 }
 
 /// What the page says, where `place` tells where a slot leads, if it leads anywhere still.

@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use super::changes::Change;
 use super::look::fetch;
-use super::page::Merge;
+use super::page::{self, Merge};
 use super::{Current, Table};
-use crate::device::{Op, Outcome, Request};
 use crate::engine::segments::{Finds, Indexed, WAYS};
 use crate::engine::{FetchDone, Fetched, Place, Places};
-use crate::memory::AlignedBuf;
 
 /// The page that a listing is at. Memory: four bytes an object.
 pub struct Walked {
@@ -54,11 +52,9 @@ pub fn fetch_any<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, turn: 
     let Some(number) = current.number else {
         return keep(table, reading, Walked { number: None, page, positions: changed(table, page) }, nth, done);
     };
-    let (table, reading, saved) = (table.clone(), reading.clone(), table.plan.saved);
+    let (table, reading, plan) = (table.clone(), reading.clone(), table.plan);
     let device = reading.log.device.clone();
-    let arrived = move |outcome: Outcome| {
-        let bytes = outcome.result.ok().and(outcome.buffer);
-        let content = bytes.as_ref().and_then(|bytes| saved.content(table.plan.stamp, number, page, bytes));
+    page::read(&device, plan.saved, plan.stamp, (number, page), move |content| {
         let mut positions = content.map(|content| unchanged(&table, &current, page, content)).unwrap_or_default();
         positions.extend(changed(&table, page));
         if table.current().number != Some(number) {
@@ -66,9 +62,7 @@ pub fn fetch_any<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, turn: 
             return fetch_any(&table, &reading, turn, done);
         }
         keep(&table, &reading, Walked { number: Some(number), page, positions }, nth, done);
-    };
-    let into = AlignedBuf::zeroed(saved.page_bytes() as usize);
-    device.submit(Op { request: Request::Read { at: saved.page_at(number, page), into }, done: Box::new(arrived) });
+    });
 }
 
 /// Where the slots of a page lead of which nothing has changed.

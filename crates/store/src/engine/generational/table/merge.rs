@@ -1,0 +1,152 @@
+//! Making the table anew: each page from the one before and its changes; and loading the one that is there.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use super::changes::Change;
+use super::page::{self, Merge};
+use super::{Current, Plan, Table};
+use crate::device::{Device, blocking};
+use crate::engine::Place;
+use crate::engine::segments::Slot;
+use crate::index::resident::Entry;
+use crate::layout::Segments;
+use crate::memory::AlignedBuf;
+
+/// Bytes of the table that a merge reads at once: on a spinning disk, each run costs it two seeks.
+const RUN_BYTES: u64 = 1 << 20;
+
+/// A merge that is under way.
+#[derive(Default)]
+pub struct Merging {
+    /// Slots that lead into each segment.
+    live_in: Vec<u32>,
+    /// By so many rounds empty slots grow older.
+    rounds: u64,
+    /// Pages that were read together, from this one on.
+    ahead: Option<(u64, AlignedBuf)>,
+}
+
+impl Table {
+    /// A merge begins. Nobody enters anything now. What empty slots remember grows older by so many rounds.
+    pub fn merge_begins(&self, rounds: u64) {
+        self.displaced.snapshot_begins();
+        self.changes.merge_begins();
+        *self.merging.lock() = Merging { live_in: vec![0; self.live_in.len()], rounds, ahead: None };
+    }
+
+    /// A page of the new table.
+    pub fn merge(&self, device: &dyn Device, page: u64, worth: impl Fn(u8, Place) -> u64) -> Vec<u8> {
+        let current = self.current();
+        let mut merging = self.merging.lock();
+        let before = current.number.map(|number| self.page_before(device, &mut merging, number, page));
+        let is_lost = before == Some(None);
+        if is_lost {
+            // What it led to is lost. What that had displaced is to stay away all the same.
+            self.displaced.suspect_all();
+            tracing::warn!("page {page} of the index cannot be read: what it led to is lost");
+        }
+        let mut content = before.flatten().unwrap_or_else(|| page::empty(&self.cut, page));
+        page::trim(&self.cut, page, &mut content);
+        let mut held = Vec::new();
+        let mut merge = Merge { cut: &self.cut, page, content: &mut content, displaced: Vec::new() };
+        merge.age(merging.rounds);
+        merge.each(|spot, slot| match self.place_of(&current, &slot) {
+            Some(_) => {
+                held.push(spot.mixed());
+                slot
+            }
+            None => slot.left(),
+        });
+        let worth =
+            |slot: &Slot| slot.position.and_then(|at| self.place(at)).map_or(0, |place| worth(slot.hits, place));
+        for (spot, change) in self.changes.in_sets(&self.cut.shape.sets_in(page)) {
+            merge.enter(spot, change, worth);
+        }
+        self.lost.fetch_add(merge.displaced.len() as u64, Relaxed);
+        merge.displaced.iter().for_each(|spot| self.displaced.note(spot.pair));
+        merge.each(|spot, slot| {
+            held.push(spot.mixed());
+            if let Some(live) = slot.position.and_then(|at| merging.live_in.get_mut(self.segment_at(at))) {
+                *live += 1;
+            }
+            slot
+        });
+        // What the page held is in it too, since lookups go by that one until all are written. It may be read again after all.
+        match is_lost {
+            true => self.filter.holds_all(page),
+            false => self.filter.renew(page, held.into_iter()),
+        }
+        content
+    }
+
+    /// A page of the table that is being merged, from a run of pages. Alone and once more, if the disk failed for a moment. `None` if it
+    /// cannot be read.
+    fn page_before(&self, device: &dyn Device, merging: &mut Merging, number: u64, page: u64) -> Option<Vec<u8>> {
+        let Plan { saved, stamp, .. } = self.plan;
+        let page_bytes = saved.page_bytes();
+        let pages = (RUN_BYTES / page_bytes).clamp(1, self.cut.shape.shards().saturating_sub(page).max(1));
+        let is_in = |(first, run): &(u64, AlignedBuf)| {
+            page.checked_sub(*first).is_some_and(|nth| (nth + 1) * page_bytes <= run.len() as u64)
+        };
+        if !merging.ahead.as_ref().is_some_and(is_in) {
+            let run = blocking::read(device, saved.page_at(number, page), (pages * page_bytes) as usize);
+            merging.ahead = run.ok().map(|run| (page, run));
+        }
+        let in_run = || {
+            let (first, run) = merging.ahead.as_ref()?;
+            let from = (page.checked_sub(*first)? * page_bytes) as usize;
+            let bytes = run.get(from..from.checked_add(page_bytes as usize)?)?;
+            Some(saved.content(stamp, number, page, bytes)?.to_vec())
+        };
+        in_run().or_else(|| (0..2).find_map(|_| self.snapshots(device).page(number, page)))
+    }
+
+    /// All pages are on the disk, as the snapshot of this number; or they are not.
+    pub fn merge_ended(&self, number: Option<u64>) {
+        self.has_failed.store(number.is_none(), SeqCst);
+        let merging = std::mem::take(&mut *self.merging.lock());
+        let Some(number) = number else { return self.displaced.suspect_all() };
+        let homes = (0..self.live_in.len()).map(|number| self.home(number).map_or(0, |home| home.0 + 1));
+        self.go_by(Some(number), homes.collect());
+        self.live_in.iter().zip(merging.live_in).for_each(|(live, counted)| live.store(counted, Relaxed));
+        self.changes.merged(|spot, change| {
+            if let Change::There { position, hits } = change {
+                self.copies.enter(spot.mixed(), Entry { position: position.into(), hits });
+            }
+        });
+        self.is_pressed.store(false, SeqCst);
+    }
+
+    fn go_by(&self, number: Option<u64>, homes: Box<[u64]>) {
+        *self.current.write() = Arc::new(Current { number, homes });
+    }
+
+    /// A page of the snapshot that is being opened.
+    pub fn load(&self, page: u64, content: &[u8]) {
+        let mut content = content.to_vec();
+        page::trim(&self.cut, page, &mut content);
+        let mut held = Vec::new();
+        Merge { cut: &self.cut, page, content: &mut content, displaced: Vec::new() }.each(|spot, slot| {
+            held.push(spot.mixed());
+            if let Some(live) = slot.position.and_then(|at| self.live_in.get(self.segment_at(at))) {
+                live.fetch_add(1, Relaxed);
+            }
+            slot
+        });
+        self.filter.renew(page, held.into_iter());
+    }
+
+    /// The same over these segments. All pages of a snapshot were loaded, or there is none; for each segment it says where that began: one
+    /// more, or 0.
+    pub fn over(self, segments: Arc<Segments>, number: Option<u64>, homes: Box<[u64]>) -> Self {
+        for (nth, live) in self.live_in.iter().enumerate() {
+            let home = segments.home(nth).map_or(0, |home| home.0 + 1);
+            if number.is_none() || homes.get(nth) != Some(&home) {
+                live.store(0, Relaxed);
+            }
+        }
+        self.go_by(number, homes);
+        Table { segments: Some(segments), ..self }
+    }
+}
