@@ -118,7 +118,8 @@ impl CacheOptions {
 
     /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none. With the engine `generational` it is for its
     /// index as well: a new cache has as many index entries as three quarters of it have room for, from one to four for each object
-    /// of the mean size, and hot objects have what the index leaves.
+    /// of the mean size, and hot objects have what the index leaves. If they have no room for one each, the index lies on the disk, and
+    /// what is in memory of it takes three quarters. With 0 all of an index is in memory.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;

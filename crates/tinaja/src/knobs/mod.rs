@@ -35,7 +35,7 @@ pub fn defaults() -> Settings {
 pub fn engines_help() -> String {
     let all = engines::built_in();
     let mut help = "Storage engine. Default: the engine that the cache was created with, or for a new one what finds the most with \
-                    --memory: generational if its index fits. The engines are:"
+                    --memory: generational. The engines are:"
         .to_owned();
     for engine in all.iter() {
         help.push_str(&format!("\n- {engine}: {}", engine.about));
@@ -125,6 +125,6 @@ mod tests {
             let line = format!("- {engine}: {}", engine.about);
             assert!(help.lines().any(|other| other == line), "{line} in {help}");
         }
-        assert!(help.contains("generational if its index fits"), "{help}");
+        assert!(help.contains("generational. The engines are:"), "{help}");
     }
 }
