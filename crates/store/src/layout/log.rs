@@ -45,6 +45,9 @@ pub enum LogFault {
     Another,
 }
 
+/// So many bytes beside a record are kept as long as the record is: to copy it costs more.
+const MOST_BESIDE: usize = 16 << 10;
+
 /// Called with what was read.
 pub type ReadDone = Box<dyn FnOnce(Result<RawRecord, LogFault>) + Send>;
 
@@ -150,19 +153,23 @@ impl Log {
     }
 
     pub(super) fn read_disk(self: &Arc<Self>, wanted: Wanted, bytes: usize, done: ReadDone) {
+        let log = self.clone();
+        self.request(wanted.place, bytes, move |skip, outcome| {
+            log.arrived(wanted, skip, outcome, done);
+            log.ahead_ended(wanted.ahead);
+        });
+    }
+
+    /// Read so many bytes from a place on, or as many as its region has. `done` is told how many bytes into the buffer the place is.
+    pub(super) fn request(&self, place: Place, bytes: usize, done: impl FnOnce(usize, Outcome) + Send + 'static) {
         let block = self.device.geometry().block_bytes;
-        let at = self.layout.device_offset(wanted.place);
-        let region_end = at - wanted.place.0 % self.layout.region_bytes + self.layout.region_bytes;
+        let at = self.layout.device_offset(place);
+        let region_end = at - place.0 % self.layout.region_bytes + self.layout.region_bytes;
         let start = round_down(at, block);
         let end = round_up(at + bytes as u64, block).min(region_end);
-        let log = self.clone();
-        let finish = move |outcome: Outcome| {
-            let (skip, ahead) = ((at - start) as usize, wanted.ahead);
-            log.arrived(wanted, skip, outcome, done);
-            log.ahead_ended(ahead);
-        };
         let into = self.pool.take((end - start) as usize);
-        self.device.submit(Op { request: Request::Read { at: start, into }, done: Box::new(finish) });
+        let done = move |outcome| done((at - start) as usize, outcome);
+        self.device.submit(Op { request: Request::Read { at: start, into }, done: Box::new(done) });
     }
 
     fn arrived(self: &Arc<Self>, wanted: Wanted, skip: usize, outcome: Outcome, done: ReadDone) {
@@ -176,7 +183,8 @@ impl Log {
         match self.parse(&wanted, &buffer, skip, false) {
             Ok(record) => {
                 self.keep_ahead(&wanted, &record, &buffer, skip);
-                done(Ok(if wanted.ahead.is_some() { record.alone() } else { record }));
+                let is_alone = wanted.ahead.is_none() && buffer.len() <= record.header.record_bytes() + MOST_BESIDE;
+                done(Ok(if is_alone { record } else { record.alone() }));
             }
             Err(Unparsed::Longer(whole)) if wanted.may_grow => {
                 self.read_disk(Wanted { may_grow: false, ahead: None, ..wanted }, whole, done);

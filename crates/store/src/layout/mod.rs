@@ -38,6 +38,7 @@
 
 pub mod ahead;
 pub mod alone;
+pub mod along;
 pub mod bin;
 pub(crate) mod changed;
 pub mod disk_table;

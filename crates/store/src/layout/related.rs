@@ -11,7 +11,6 @@ use super::reach::Reach;
 use super::record::HEADER_BYTES;
 use crate::device::lending::is_wanted;
 use crate::memory::Pool;
-use crate::memory::aligned::round_up;
 use crate::terms::{Digest, Place, Record};
 
 impl Log {
@@ -99,20 +98,9 @@ impl Log {
             return;
         }
         let mut records = vec![(wanted.place, buffer.slice(skip..skip + first))];
-        let mut place = Place(round_up(wanted.place.0 + first as u64, self.layout.unit));
-        loop {
-            let at = skip + (place.0 - wanted.place.0) as usize;
-            let Some(bytes) = buffer.get(at..).filter(|bytes| bytes.len() >= HEADER_BYTES) else { break };
-            match self.stamp.header(bytes, place) {
-                Some(header) if header.record_bytes() <= bytes.len() => {
-                    records.push((place, buffer.slice(at..at + header.record_bytes())));
-                    place = Place(round_up(place.0 + header.record_bytes() as u64, self.layout.unit));
-                }
-                Some(_) => break,
-                // The next batch begins on a block.
-                None if place.0.is_multiple_of(self.layout.align) => break,
-                None => place = Place(round_up(place.0, self.layout.align)),
-            }
+        for (place, at, header) in self.behind(buffer, wanted.place, skip, first) {
+            let Some(end) = Some(at + header.record_bytes()).filter(|end| *end <= buffer.len()) else { break };
+            records.push((place, buffer.slice(at..end)));
         }
         ahead.keep(records, Pool::taken_by(buffer.len()));
     }

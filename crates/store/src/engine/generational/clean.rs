@@ -163,6 +163,7 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     if !is_known_elsewhere {
         return false;
     }
+    indexed.index.freed(number);
     indexed.segments.freed(region);
     engine.cleaned.fetch_add(1, Relaxed);
     indexed.log.frontier.room_was_made();

@@ -43,7 +43,7 @@ pub(super) struct Inner {
     pub(super) options: GenerationalOptions,
     pub(super) indexed: Arc<Indexed<AnyIndex>>,
     pub(super) policy: Generations,
-    pub(super) tally: Tally,
+    pub(super) tally: Arc<Tally>,
     pub(super) storing: Storing,
     /// The policy's time up to which what has left was aged.
     pub(super) aged_at: AtomicU64,
@@ -75,9 +75,14 @@ impl Generational {
         let (layout, stamp) = (options.layout, options.stamp);
         let (counters, pool) = (LogCounters::default(), Arc::default());
         let log = Arc::new(Log { device, layout, stamp, frontier, counters, pool, ahead: None });
+        let tally = Arc::new(tally);
+        let likely = {
+            let (tally, shape) = (tally.clone(), policy.shape());
+            Box::new(move |place| tally.likely_bytes(place, shape))
+        };
         let inner = Arc::new(Inner {
             options: *options,
-            indexed: Arc::new(Indexed::new(index, log, segments, options.mean_object_bytes)),
+            indexed: Arc::new(Indexed::new(index, log, segments, options.mean_object_bytes, likely)),
             aged_at: AtomicU64::new(policy.now()),
             policy,
             tally,

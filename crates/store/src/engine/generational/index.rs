@@ -122,6 +122,11 @@ impl AnyIndex {
         either!(self, index => index.sweep(number));
     }
 
+    /// The segment of this number is about to be free.
+    pub fn freed(&self, number: usize) {
+        self.table().into_iter().for_each(|table| table.freed(number));
+    }
+
     /// Slots that lead into the segment of this number; on the disk about so many.
     pub fn live_in(&self, number: usize) -> u32 {
         either!(self, index => index.live_in(number))

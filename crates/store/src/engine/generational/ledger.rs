@@ -10,7 +10,16 @@
 //! ```
 //!
 //! Behind that is what the policy has learned, as [`Generations::save`] has it, where the pages have room for it: in caches with one
-//! set for each object they may not. What they have beyond that is padding.
+//! set for each object they may not. And behind that, of an index on the disk, which records count no more:
+//!
+//! ```text
+//!  0  u64  words that follow                 8  u64  their XXH3
+//! 16  for each segment in turn as many u64, one bit for each part of it: something in that part counts no more
+//! ```
+//!
+//! That is optional too. What the pages have beyond it is padding.
+
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::tally::Known;
 use crate::layout::take::{take, take_u32, take_u64};
@@ -41,8 +50,10 @@ pub struct Ledger {
     pub now: u64,
     /// Of each segment what is known, and whether it was being written.
     pub segments: Vec<(Known, bool)>,
-    /// What the policy has learned, and padding. Nothing, or too little, if there was no room.
+    /// What the policy has learned, or padding. Nothing, or too little, if there was no room.
     pub learned: Vec<u8>,
+    /// See the module. Nothing if it is not known.
+    pub superseded: Vec<u64>,
 }
 
 impl Ledger {
@@ -60,6 +71,15 @@ impl Ledger {
             bytes.extend_from_slice(&[known.log, u8::from(*is_current), 0, 0]);
         }
         bytes.extend_from_slice(&self.learned);
+        if !self.superseded.is_empty() {
+            let learned_bytes = Generations::saved_bytes(self.segments.len() as u64);
+            bytes.resize(bytes.len() - self.learned.len() + learned_bytes, 0);
+            let words: Vec<u8> = self.superseded.iter().flat_map(|word| word.to_le_bytes()).collect();
+            for number in [self.superseded.len() as u64, xxh3_64(&words)] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            bytes.extend(words);
+        }
         bytes
     }
 
@@ -76,14 +96,25 @@ impl Ledger {
             let [log, is_current, _, _] = take(rest)?;
             Some((Known { home, log, born, objects, bytes, last_number }, is_current != 0))
         };
-        let segments = (0..segments).map(|_| segment()).collect::<Option<_>>()?;
-        Some(Ledger { next_number, newest, now, segments, learned: rest.to_vec() })
+        let segments: Vec<_> = (0..segments).map(|_| segment()).collect::<Option<_>>()?;
+        let learned_bytes = Generations::saved_bytes(segments.len() as u64);
+        let (learned, behind) = rest.split_at_checked(learned_bytes).unwrap_or((rest, &[]));
+        let superseded = superseded(behind).unwrap_or_default();
+        Some(Ledger { next_number, newest, now, segments, learned: learned.to_vec(), superseded })
     }
 
     /// Where the segment of this number began, unless it was free.
     pub fn home(&self, number: usize) -> Option<Place> {
         self.segments.get(number)?.0.home.checked_sub(1).map(Place)
     }
+}
+
+/// The words behind what was learned; `None` if there are none, or they were cut off.
+fn superseded(mut bytes: &[u8]) -> Option<Vec<u64>> {
+    let (words, sum) = (take_u64(&mut bytes)?, take_u64(&mut bytes)?);
+    let bytes = bytes.get(..usize::try_from(words).ok()?.checked_mul(8)?)?;
+    let (words, _) = bytes.as_chunks::<8>();
+    (xxh3_64(bytes) == sum).then(|| words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
 #[cfg(test)]
@@ -96,7 +127,9 @@ mod tests {
         let known = Known { home: 0x0102_0304, log: 6, born: 77, objects: 9, bytes: 123_456, last_number: 0xABCD };
         let segments = vec![(known, false), (Known::default(), false), (Known { log: 1, ..known }, true)];
         let learned = vec![1, 2, 3];
-        let ledger = Ledger { next_number: 0xABCE, newest: Place(1 << 30), now: 1_000_000, segments, learned };
+        let superseded = Vec::new();
+        let ledger =
+            Ledger { next_number: 0xABCE, newest: Place(1 << 30), now: 1_000_000, segments, learned, superseded };
         let bytes = ledger.encode();
         assert_eq!(bytes.len() as u64, bytes_for(3) + 3);
         let hex: String = bytes.iter().take(72).map(|byte| format!("{byte:02x}")).collect();
@@ -108,5 +141,26 @@ mod tests {
         assert_eq!(Ledger::decode(&[bytes.clone(), vec![0; 99]].concat(), 3), Some(Ledger { learned, ..ledger }));
         assert_eq!(Ledger::decode(&bytes, 4), None);
         assert!((0..bytes.len() - 3).all(|cut| Ledger::decode(&bytes[..cut], 3).is_none()));
+    }
+
+    /// Pages may have room for a part of it, and programs from before write zeroes there.
+    #[test]
+    fn what_counts_no_more_is_read_as_it_was_written_or_not_at_all() {
+        let segments = vec![(Known { home: 1, objects: 5, ..Known::default() }, false); 3];
+        let learned = vec![7; Generations::saved_bytes(3)];
+        let ledger = Ledger { segments, learned, superseded: vec![1, u64::MAX, 0], ..Ledger::default() };
+        let bytes = ledger.encode();
+        let golden = "03000000000000004b1490412e94bf830100000000000000ffffffffffffffff0000000000000000";
+        let from = bytes_with_learned_for(3) as usize;
+        let hex: String = bytes.iter().skip(from).map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, golden);
+        assert_eq!(Ledger::decode(&[bytes.clone(), vec![0; 99]].concat(), 3), Some(ledger.clone()));
+        let none = Ledger { superseded: Vec::new(), ..ledger.clone() };
+        for cut in from..bytes.len() {
+            assert_eq!(Ledger::decode(&bytes[..cut], 3), Some(none.clone()));
+            let padded = [bytes[..cut].to_vec(), vec![0; 99]].concat();
+            let is_whole = padded.starts_with(&bytes);
+            assert_eq!(Ledger::decode(&padded, 3), Some(if is_whole { ledger.clone() } else { none.clone() }));
+        }
     }
 }

@@ -215,7 +215,13 @@ fn over(
         }
         Slots::Disk(table, number) => {
             let homes = (0..layout.regions as usize).map(|at| before.home(at).map_or(0, |home| home.0 + 1));
-            AnyIndex::Disk(Arc::new(table.over(segments.clone(), number, homes.collect())))
+            // Those of a segment of which nothing has changed since the snapshot.
+            let objects = |at: usize| {
+                let known = |ledger: &Ledger| ledger.segments.get(at).map(|(known, _)| *known).unwrap_or_default();
+                let after = known(ledger);
+                (after.home == 0 || known(before) == after).then_some(after.objects)
+            };
+            AnyIndex::Disk(Arc::new(table.over(segments.clone(), number, homes.collect(), objects, &before.superseded)))
         }
     };
     (index, segments, tally)
@@ -269,7 +275,8 @@ fn after_a_crash(
         let newest = Place(newest.0 + layout.log_bytes());
         let next_number = next_number + NUMBERS_LEFT_OUT;
         let segments = vec![Default::default(); layout.regions as usize];
-        let ledger = Ledger { next_number, newest, now: before.now, segments, learned: before.learned };
+        let ledger =
+            Ledger { next_number, newest, now: before.now, segments, learned: before.learned, ..Ledger::default() };
         let (index, segments, tally) = over(device, options, Slots::none(options), &ledger, &ledger);
         let damaged = scan.damaged.borrow().len() as u64 + u64::from(is_unreadable);
         return Ok(Found { index, segments, tally, ledger, damaged, is_void: true });
@@ -298,7 +305,8 @@ fn after_a_crash(
         true => behind_what_was_on_its_way(newest, next_number, layout, policy),
         false => (newest, next_number),
     };
-    let ledger = Ledger { next_number, newest, now: before.now, segments, learned: before.learned.clone() };
+    let ledger =
+        Ledger { next_number, newest, now: before.now, segments, learned: before.learned.clone(), ..Ledger::default() };
     let (index, segments, tally) = over(device, options, slots, &before, &ledger);
     let mut entries: Vec<SummaryEntry> = regions.into_iter().flatten().flat_map(|alone| alone.entries).collect();
     entries.retain(|entry| entry.number >= up_to);

@@ -136,7 +136,8 @@ fn ledger_of(engine: &Inner) -> Ledger {
         }
     };
     let segments = (0..engine.tally.len()).map(segment).collect();
-    Ledger { next_number, newest, now: engine.policy.now(), segments, learned: engine.policy.save() }
+    let superseded = engine.indexed.index.table().map(|table| table.superseded()).unwrap_or_default();
+    Ledger { next_number, newest, now: engine.policy.now(), segments, learned: engine.policy.save(), superseded }
 }
 
 /// Wait until every record appended so far is on the disk, and all that was written with it.

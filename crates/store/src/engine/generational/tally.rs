@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 
 use crate::layout::LogLayout;
-use crate::replace::generations::{Log, Segment};
+use crate::replace::generations::{Log, Segment, Shape};
 use crate::terms::Place;
 
 /// What is known of one segment since it was begun.
@@ -64,6 +64,15 @@ impl Tally {
     /// What is known of the segment of this number.
     pub fn known(&self, number: usize) -> Known {
         self.known.get(number).map(|known| *known.lock()).unwrap_or_default()
+    }
+
+    /// Bytes that the record at a place likely takes, without bits in an index: no more than its class allows, and seldom more than twice
+    /// the mean of its segment. `None` where the segment does not say: heads of large objects lie among their parts.
+    pub fn likely_bytes(&self, place: Place, shape: Shape) -> Option<u64> {
+        let known = self.known(self.layout.region_number(place));
+        let is_known = known.home == self.layout.region_of(place).0 + 1 && !shape.is_large(Log(known.log));
+        let mean = known.bytes.checked_div(known.objects.into()).filter(|_| is_known)?;
+        Some((mean * 2).min(shape.most_bytes(Log(known.log))))
     }
 
     /// What was known of it before.

@@ -49,7 +49,7 @@ impl Segmented {
         let (layout, stamp) = (options.layout, options.stamp);
         let (counters, pool) = (LogCounters::default(), Arc::default());
         let log = Arc::new(Log { device, layout, stamp, frontier, counters, pool, ahead: None });
-        let indexed = Arc::new(Indexed::new(index, log, segments, options.mean_object_bytes));
+        let indexed = Arc::new(Indexed::new(index, log, segments, options.mean_object_bytes, Box::new(|_| None)));
         let inner = Arc::new(Inner {
             options: *options,
             indexed,

@@ -41,19 +41,25 @@ pub struct Indexed<I = Index> {
     /// Of its frontier.
     pub segments: Arc<Segments>,
     mean_object_bytes: u64,
-    /// Bytes of the first read of a record.
-    pub first_read_bytes: usize,
+    likely: Likely,
     /// Records that were read and were another object's.
     pub false_reads: AtomicU64,
 }
 
+/// How many bytes the record at a place likely takes; `None` where nothing is known.
+pub type Likely = Box<dyn Fn(Place) -> Option<u64> + Send + Sync>;
+
 impl<I: Finds> Indexed<I> {
-    /// The first read of a record is half as long again as the mean object, by 4 KiB at most.
-    pub fn new(index: I, log: Arc<Log>, segments: Arc<Segments>, mean_object_bytes: u64) -> Self {
-        let mean = mean_object_bytes as usize;
-        let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
-        let first_read_bytes = first_read_bytes.clamp(log.layout.header_bytes(), log.layout.max_record_bytes());
-        Indexed { index, log, segments, mean_object_bytes, first_read_bytes, false_reads: AtomicU64::new(0) }
+    /// Of records about which `likely` says nothing, the first read is half as long again as the mean object, by 4 KiB at most.
+    pub fn new(index: I, log: Arc<Log>, segments: Arc<Segments>, mean_object_bytes: u64, likely: Likely) -> Self {
+        Indexed { index, log, segments, mean_object_bytes, likely, false_reads: AtomicU64::new(0) }
+    }
+
+    /// Bytes of the first read of the record at a place.
+    pub fn first_read(&self, place: Place) -> usize {
+        let mean = self.mean_object_bytes;
+        let bytes = (self.likely)(place).unwrap_or(mean.saturating_add((mean / 2).min(ALIGN as u64)));
+        (bytes as usize).clamp(self.log.layout.header_bytes(), self.log.layout.max_record_bytes())
     }
 
     /// See [`crate::engine::Engine::probe`].
@@ -80,12 +86,12 @@ impl<I: Finds> Indexed<I> {
                 done(Fetched::Failed(read_error(fault)));
             }
         };
-        self.log.read(place, Some(id), self.first_read_bytes, Box::new(arrived));
+        self.log.read(place, Some(id), self.first_read(place), Box::new(arrived));
     }
 
     /// See [`crate::engine::Engine::fetch_any`].
     pub fn fetch_any(&self, place: Place, done: FetchDone) {
-        self.log.read(place, None, self.first_read_bytes, Box::new(parts::of_any(done)));
+        self.log.read(place, None, self.first_read(place), Box::new(parts::of_any(done)));
     }
 
     /// See [`crate::engine::Holds::hold`].

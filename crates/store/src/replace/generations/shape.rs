@@ -96,6 +96,12 @@ impl Shape {
         Log((class * self.generations + generation.min(self.generations - 1)) as u8)
     }
 
+    /// Bytes that a record in this log takes at the most, where its class has a bound.
+    pub fn most_bytes(self, log: Log) -> u64 {
+        let bounds = BOUNDS.get(self.classes - 1).copied().unwrap_or_default();
+        bounds.get(usize::from(log.0) / self.generations).copied().unwrap_or(u64::MAX)
+    }
+
     /// The generation that a log is of.
     pub fn generation(self, log: Log) -> usize {
         match usize::from(log.0).checked_sub(self.small()) {

@@ -15,6 +15,9 @@ use crate::terms::Digest;
 /// Turns of a lookup at the most: one more whenever what it went by was replaced meanwhile.
 const MOST_TURNS: u8 = 8;
 
+/// Bytes that are read on behind a record that the table led to: found by simulation, `docs/lab/policies-memory.md`.
+const ALONG: usize = 32 << 10;
+
 /// A lookup on its way.
 struct Lookup<I> {
     table: Arc<Table>,
@@ -36,15 +39,16 @@ pub fn fetch<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, id: Digest
     let (table, reading) = (table.clone(), reading.clone());
     let lookup = Lookup { table, reading, id, spot, tried: None, fault: None, turns: 0, done };
     match places.pop() {
-        Some(place) => lookup.read(place),
+        Some(place) => lookup.read(place, false),
         None => lookup.look(),
     }
 }
 
 impl<I: Finds> Lookup<I> {
-    /// Read the record at a place.
-    fn read(self, place: Place) {
-        let (log, id, bytes) = (self.reading.log.clone(), self.id, self.reading.first_read_bytes);
+    /// Read the record at a place, and learn what lies behind it if the table had to be read for this one.
+    fn read(self, place: Place, is_by_table: bool) {
+        let (log, id, bytes) = (self.reading.log.clone(), self.id, self.reading.first_read(place));
+        let table = self.table.clone();
         let arrived = move |read: Result<RawRecord, LogFault>| match read {
             Ok(record) if record.header.kind.is_indexed() => (self.done)(found(record)),
             Ok(_) | Err(LogFault::Another) => {
@@ -54,7 +58,14 @@ impl<I: Finds> Lookup<I> {
             Err(LogFault::Gone) => Lookup { tried: Some(place), fault: None, ..self }.look(),
             Err(fault) => Lookup { tried: Some(place), fault: Some(fault), ..self }.look(),
         };
-        log.read(place, Some(id), bytes, Box::new(arrived));
+        if !is_by_table {
+            return log.read(place, Some(id), bytes, Box::new(arrived));
+        }
+        log.read_along(place, id, (bytes, ALONG), Box::new(arrived), move |place, header| {
+            if header.kind.is_indexed() {
+                table.keep_neighbour(header.id.low(), place);
+            }
+        });
     }
 
     /// Find out where it lies, without copies.
@@ -64,7 +75,7 @@ impl<I: Finds> Lookup<I> {
             return (self.done)(Fetched::Missing);
         }
         match self.table.known(self.spot) {
-            Known::At(place) if self.may_try(place) => return self.read(place),
+            Known::At(place) if self.may_try(place) => return self.read(place, false),
             Known::At(place) => return self.end(Some(place)),
             Known::Absent => return self.end(None),
             Known::Ask => {}
@@ -97,7 +108,7 @@ impl<I: Finds> Lookup<I> {
         };
         match say(&table.cut, content, self.spot, |slot| table.place_of(current, slot)) {
             Said::At(place) if !table.keep_copy(self.spot, place, current) => self.look(),
-            Said::At(place) if self.may_try(place) => self.read(place),
+            Said::At(place) if self.may_try(place) => self.read(place, true),
             // It was stored, or written once more, while the page was being read.
             _ if table.changes.get(self.spot).is_some() => self.look(),
             Said::At(place) => self.end(Some(place)),

@@ -44,12 +44,13 @@ impl Table {
         if is_lost {
             // What it led to is lost. What that had displaced is to stay away all the same.
             self.displaced.suspect_all();
+            self.superseded.suspect_all();
             tracing::warn!("page {page} of the index cannot be read: what it led to is lost");
         }
         let mut content = before.flatten().unwrap_or_else(|| page::empty(&self.cut, page));
         page::trim(&self.cut, page, &mut content);
         let mut held = Vec::new();
-        let mut merge = Merge { cut: &self.cut, page, content: &mut content, displaced: Vec::new() };
+        let mut merge = Merge::new(&self.cut, page, &mut content);
         merge.age(merging.rounds);
         merge.each(|spot, slot| match self.place_of(&current, &slot) {
             Some(_) => {
@@ -65,6 +66,7 @@ impl Table {
         }
         self.lost.fetch_add(merge.displaced.len() as u64, Relaxed);
         merge.displaced.iter().for_each(|spot| self.displaced.note(spot.pair));
+        merge.superseded.iter().for_each(|position| self.superseded.note(*position));
         merge.each(|spot, slot| {
             held.push(spot.mixed());
             if let Some(live) = slot.position.and_then(|at| merging.live_in.get_mut(self.segment_at(at))) {
@@ -127,7 +129,7 @@ impl Table {
         let mut content = content.to_vec();
         page::trim(&self.cut, page, &mut content);
         let mut held = Vec::new();
-        Merge { cut: &self.cut, page, content: &mut content, displaced: Vec::new() }.each(|spot, slot| {
+        Merge::new(&self.cut, page, &mut content).each(|spot, slot| {
             held.push(spot.mixed());
             if let Some(live) = slot.position.and_then(|at| self.live_in.get(self.segment_at(at))) {
                 live.fetch_add(1, Relaxed);
@@ -138,12 +140,24 @@ impl Table {
     }
 
     /// The same over these segments. All pages of a snapshot were loaded, or there is none; for each segment it says where that began: one
-    /// more, or 0.
-    pub fn over(self, segments: Arc<Segments>, number: Option<u64>, homes: Box<[u64]>) -> Self {
+    /// more, or 0. `objects` are those that were written to each by then, if nothing was since; `superseded` is what was saved of those.
+    pub fn over(
+        self,
+        segments: Arc<Segments>,
+        number: Option<u64>,
+        homes: Box<[u64]>,
+        objects: impl Fn(usize) -> Option<u32>,
+        superseded: &[u64],
+    ) -> Self {
         for (nth, live) in self.live_in.iter().enumerate() {
             let home = segments.home(nth).map_or(0, |home| home.0 + 1);
             if number.is_none() || homes.get(nth) != Some(&home) {
                 live.store(0, Relaxed);
+            }
+            let objects = objects(nth);
+            let all_count = objects == Some(live.load(Relaxed));
+            if !all_count && !(objects.is_some() && self.superseded.recall(nth, superseded)) {
+                self.superseded.suspect(nth);
             }
         }
         self.go_by(number, homes);

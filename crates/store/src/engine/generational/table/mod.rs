@@ -12,12 +12,17 @@
 //! each page, enters its changes, and writes it to the other area; when all of it is on the disk, lookups go by that one, and
 //! changes from before it began become copies.
 //!
+//! Whoever had to read the table for an object reads on behind its record, and what lies there is copied too: what was stored together is
+//! asked for together. Only where all records of a part of the segment count: which do, the table says, and not the log ([`superseded`]).
+//!
 //! A slot of the table leads somewhere as long as its segment is the one that was there when the table was written: so what leaves
 //! with its segment costs no change.
 //!
 //! Invariants:
 //! - A change goes before a copy, and a copy before the table. While a change of a spot is there, no copy of it is made.
 //! - A copy is made of what the newest table says, and no other: else one that was read slowly would outlive a newer version.
+//! - A record whose segment stays, and to which no change and no slot of the table leads any more, is superseded before the change that
+//!   said so is dropped. What is not, and may be in the table by its filter, is where the table leads.
 
 mod budget;
 mod changes;
@@ -25,6 +30,7 @@ mod look;
 mod merge;
 mod page;
 mod spot;
+mod superseded;
 mod walk;
 
 #[cfg(test)]
@@ -42,6 +48,7 @@ use self::budget::Division;
 use self::changes::{Change, Changes};
 use self::page::Said;
 use self::spot::{Cut, Spot};
+use self::superseded::Superseded;
 use crate::device::Device;
 use crate::engine::segments::{Choices, Displaced, Finds, MOST_HITS, Recalled, Slot, WAYS};
 use crate::engine::{Kind, Place, Places, Probe};
@@ -75,7 +82,7 @@ pub struct Plan {
     pub stamp: Stamp,
 }
 
-/// See the module. Memory: the budget, of which changes may take more for a moment (see [`Changes`]); 12 bytes a segment; a run of pages while they are
+/// See the module. Memory: the budget, of which changes may take more for a moment (see [`Changes`]); 20 to 44 bytes a segment; a run of pages while they are
 /// merged, 1 MiB; and a page for each lookup that reads one.
 pub struct Table {
     plan: Plan,
@@ -86,6 +93,7 @@ pub struct Table {
     filter: Filter,
     copies: Resident,
     displaced: Displaced,
+    superseded: Superseded,
     current: RwLock<Arc<Current>>,
     live_in: Box<[AtomicU32]>,
     merging: Mutex<merge::Merging>,
@@ -142,6 +150,7 @@ impl Table {
             filter,
             copies: Resident::within(left.max(least), COPY),
             displaced,
+            superseded: Superseded::new(&layout),
             current: RwLock::new(Arc::new(Current { number: None, homes: Box::default() })),
             live_in: (0..regions).map(|_| AtomicU32::new(0)).collect(),
             merging: Mutex::default(),
@@ -291,7 +300,14 @@ impl Table {
     /// Whatever has this fingerprint is removed.
     pub fn remove_low(&self, id_low: u64) {
         let spot = self.cut.spot(id_low);
-        self.change(id_low, |before| (before.is_some() || self.may_hold(spot)).then_some(Change::Removed));
+        self.change(id_low, |before| {
+            let may_be_there = before.is_some() || self.may_hold(spot);
+            if !may_be_there {
+                // There may be a copy of what the table has lost. The next filter may err, and whoever asks would be led to it.
+                self.copies.forget(spot.mixed());
+            }
+            may_be_there.then_some(Change::Removed)
+        });
         if let Some((at, tag)) = self.returning(spot) {
             let _ = at.compare_exchange(tag, 0, Relaxed, Relaxed);
         }
@@ -305,6 +321,7 @@ impl Table {
         let Some(change) = into(before) else { return };
         if let Some(Change::There { position, .. }) = before {
             self.moved(position, false);
+            self.superseded.note(position);
         }
         let displaces = match before {
             Some(change) => matches!(change, Change::There { .. }),
@@ -335,6 +352,8 @@ impl Table {
         match at.get() {
             Some(Change::There { position: there, .. }) if there == position => {
                 self.moved(position, false);
+                // If its segment stays after all.
+                self.superseded.note(position);
                 self.copies.forget(spot.mixed());
                 at.put(Change::Left);
                 true
@@ -358,8 +377,11 @@ impl Table {
         if is_there {
             self.moved(from, false);
             self.moved(to, true);
+            self.superseded.note(from);
             self.copies.forget(spot.mixed());
             at.put(Change::There { position: to, hits: 0 });
+        } else {
+            self.superseded.note(to);
         }
     }
 
@@ -400,11 +422,17 @@ impl Table {
         self.leaving.store(0, SeqCst);
     }
 
+    /// It is about to be free, and nothing in it counts.
+    pub fn freed(&self, number: usize) {
+        self.superseded.freed(number);
+    }
+
     /// Nothing in memory leads into this segment any more: where its summary cannot be read.
     pub fn sweep(&self, number: usize) {
         let units = self.plan.layout.region_bytes / self.plan.layout.unit;
         let first = number as u64 * units;
         let leads_there = |position: u32| (first..first + units).contains(&u64::from(position));
+        self.superseded.suspect(number);
         self.changes.each(|change| match change {
             Change::There { position, .. } if leads_there(position) => Some(Change::Left),
             _ => None,
@@ -451,6 +479,11 @@ impl Table {
         Snapshots { device, layout: self.plan.saved, stamp: self.plan.stamp }
     }
 
+    /// What is known of records that count no more, to be saved with the table.
+    pub fn superseded(&self) -> Vec<u64> {
+        self.superseded.save()
+    }
+
     /// Slots that lead into the segment of this number: as the table was, and as was said since.
     pub fn live_in(&self, number: usize) -> u32 {
         self.live_in.get(number).map_or(0, |live| live.load(Relaxed))
@@ -462,6 +495,21 @@ impl Table {
         if at.get().is_some() || self.current.read().number != current.number {
             return false;
         }
+        self.copy_in(spot, place);
+        true
+    }
+
+    /// A record was read beside another one: if nothing is newer, it is where the table leads.
+    fn keep_neighbour(&self, id_low: u64, place: Place) {
+        let spot = self.cut.spot(id_low);
+        let Some(at) = self.changes.at(spot) else { return };
+        if at.get().is_none() && self.superseded.is_none_near(self.position(place)) && self.may_hold(spot) {
+            self.copy_in(spot, place);
+        }
+    }
+
+    /// While nobody changes the spot.
+    fn copy_in(&self, spot: Spot, place: Place) {
         let position = self.position(place);
         let is_leaving = self.leaving.load(SeqCst) == self.segment_at(position) as u64 + 1;
         if !is_leaving
@@ -470,7 +518,6 @@ impl Table {
         {
             self.copies.enter(spot.mixed(), Entry { position: position.into(), hits: 0 });
         }
-        true
     }
 }
 
@@ -509,6 +556,7 @@ impl Finds for Table {
         let each = size_of::<AtomicU32>() + size_of::<u64>();
         let fixed = size_of::<Self>() + self.live_in.len() * each + RETURNING * size_of::<AtomicU32>();
         let parts = [self.changes.allocated_bytes(), self.filter.allocated_bytes(), self.copies.allocated_bytes()];
-        parts.iter().sum::<u64>() + self.displaced.allocated_bytes() + fixed as u64
+        let noted = self.displaced.allocated_bytes() + self.superseded.allocated_bytes();
+        parts.iter().sum::<u64>() + noted + fixed as u64
     }
 }

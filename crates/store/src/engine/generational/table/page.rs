@@ -73,9 +73,16 @@ pub struct Merge<'a> {
     pub content: &'a mut [u8],
     /// Objects that lost their slots to others.
     pub displaced: Vec<Spot>,
+    /// Where slots led that lead elsewhere now, or nowhere.
+    pub superseded: Vec<u32>,
 }
 
-impl Merge<'_> {
+impl<'a> Merge<'a> {
+    /// Of this page, as it was.
+    pub fn new(cut: &'a Cut, page: u64, content: &'a mut [u8]) -> Self {
+        Merge { cut, page, content, displaced: Vec::new(), superseded: Vec::new() }
+    }
+
     /// Every slot that leads somewhere, with its spot; what it becomes is written back.
     pub fn each(&mut self, mut with: impl FnMut(Spot, Slot) -> Slot) {
         for set in self.cut.shape.sets_in(self.page) {
@@ -106,12 +113,14 @@ impl Merge<'_> {
         let Spot { pair, fingerprint } = spot;
         let other = self.cut.other(pair, fingerprint);
         let cut = self.cut;
+        let superseded = &mut self.superseded;
         let lost = cut.shape.two_in(self.content, pair, other, |set, other| {
             let mut sets = Sets(Set(set), Set(other));
             let Change::There { position, hits } = change else {
                 while let Some((way, slot)) =
                     { sets.of(fingerprint).find(|(_, slot)| slot.position.is_some() || slot.hits > 0) }
                 {
+                    superseded.extend(slot.position);
                     sets.put(way, slot.removed());
                 }
                 if change == Change::Left
@@ -122,7 +131,11 @@ impl Merge<'_> {
                 return None;
             };
             let (victim, is_lost) = sets.room_for(fingerprint, worth);
-            let (way, before) = victim?;
+            let Some((way, before)) = victim else {
+                superseded.push(position);
+                return None;
+            };
+            superseded.extend(before.position.filter(|before| *before != position));
             sets.put(way, Slot { fingerprint, hits, position: Some(position) });
             is_lost.then_some((way, before))
         });

@@ -54,7 +54,7 @@ impl Subject {
         let homes = (0..layout.regions).map(|n| Place(layout.log_bytes() + n * layout.region_bytes));
         let segments = Segments::new(device.clock().clone(), layout, options.entries(), homes, None);
         let table = Table::new(&options.table_plan().unwrap());
-        let table = table.over(Arc::new(segments), None, vec![0; layout.regions as usize].into());
+        let table = table.over(Arc::new(segments), None, vec![0; layout.regions as usize].into(), |_| Some(0), &[]);
         Subject { table, options, device, fails_reads, next: 1 }
     }
 
@@ -159,6 +159,106 @@ fn what_was_read_slowly_becomes_no_copy() {
     subject.table.copies.forget(spot.mixed());
     subject.table.leaves(0);
     assert!(subject.table.keep_copy(spot, subject.place(9), &current) && subject.table.copy(spot).is_none());
+}
+
+/// What the table had lost was removed, and nothing was to be done for it: nothing led to it. But a copy of it was there from before, and when
+/// the filter, made anew, took it for something that is there, what had been removed was found.
+#[test]
+fn what_is_removed_leaves_no_copy_even_if_the_table_does_not_hold_it() {
+    let mut subject = Subject::new();
+    (0..50).for_each(|n| subject.enter(n, n));
+    subject.merge(true);
+    let spots: Vec<_> = (0..50).map(|n| subject.table.cut.spot(id(n))).collect();
+    assert!(spots.iter().all(|spot| subject.table.copy(*spot).is_some()));
+    subject.fails_reads.store(true, SeqCst);
+    subject.merge(true);
+    subject.fails_reads.store(false, SeqCst);
+    subject.merge(true);
+    assert!(spots.iter().any(|spot| !subject.table.may_hold(*spot)), "the table has lost them");
+    (0..50).for_each(|n| subject.table.remove_low(id(n)));
+    assert!(spots.iter().all(|spot| subject.table.copy(*spot).is_none()));
+}
+
+/// A record that was read beside another one may be an older version, or of what was removed: the log does not say so. What is copied is what
+/// the table leads to.
+#[test]
+fn what_lies_beside_a_record_is_copied_only_if_it_counts() {
+    let mut subject = Subject::new();
+    // Those in one part of a segment are spoilt together: each has a part to itself.
+    let apart = subject.options.layout.region_bytes / 64 / 4096;
+    assert_eq!(apart, 1, "a part is as long as an object here");
+    (0..8).for_each(|n| subject.enter(n, n));
+    subject.merge(true);
+    let neighbour = |subject: &Subject, n: u64, nth: u64| {
+        let spot = subject.table.cut.spot(id(n));
+        subject.table.copies.forget(spot.mixed());
+        subject.table.keep_neighbour(id(n), subject.place(nth));
+        subject.table.copy(spot).is_some()
+    };
+    assert!((0..8).all(|n| neighbour(&subject, n, n)));
+    assert!(!neighbour(&subject, 99, 20), "the table does not hold it");
+    // Replaced, removed, and written once more, each before the next merge and after it.
+    subject.enter(0, 40);
+    subject.table.remove_low(id(1));
+    subject.table.follow(id(2), subject.place(2), subject.place(42));
+    let old = |subject: &Subject| (0..3).filter(|n| neighbour(subject, *n, *n)).count();
+    assert_eq!(old(&subject), 0, "something has changed");
+    subject.merge(true);
+    assert_eq!(old(&subject), 0);
+    assert!(neighbour(&subject, 0, 40) && !neighbour(&subject, 1, 1) && neighbour(&subject, 2, 42));
+    assert!((3..8).all(|n| neighbour(&subject, n, n)), "the others count as before");
+    // Replaced before the table ever led to it.
+    subject.enter(10, 50);
+    subject.enter(10, 51);
+    subject.merge(true);
+    assert!(!neighbour(&subject, 10, 50) && neighbour(&subject, 10, 51));
+    // The cleaner wrote it once more when a newer version was there: what it wrote never counted.
+    subject.enter(11, 52);
+    subject.merge(true);
+    subject.enter(11, 53);
+    subject.table.follow(id(11), subject.place(52), subject.place(54));
+    subject.merge(true);
+    assert!(!neighbour(&subject, 11, 54) && !neighbour(&subject, 11, 52) && neighbour(&subject, 11, 53));
+    // Its segment was to leave, and stays.
+    subject.enter(12, 55);
+    assert!(subject.table.evict(id(12), subject.place(55)));
+    subject.merge(true);
+    assert!(!neighbour(&subject, 12, 55));
+    subject.table.leaves(0);
+    assert!(!neighbour(&subject, 3, 3), "its segment is being cleaned");
+    subject.table.has_left();
+    assert!(neighbour(&subject, 3, 3));
+    // What a lost page led to may have been replaced since by what that page led to.
+    subject.fails_reads.store(true, SeqCst);
+    subject.merge(true);
+    subject.fails_reads.store(false, SeqCst);
+    assert!((3..8).all(|n| !neighbour(&subject, n, n)));
+}
+
+/// After a start it is known of a segment whether all of it counts, and not what of it.
+#[test]
+fn after_a_start_segments_of_which_something_was_replaced_are_not_read_along() {
+    let mut subject = Subject::new();
+    let second = subject.options.layout.region_bytes / 4096;
+    (0..8).for_each(|n| subject.enter(n, n));
+    (8..16).for_each(|n| subject.enter(n, second + n));
+    subject.enter(3, second + 20);
+    subject.merge(true);
+    let (number, table) = (subject.next - 1, Table::new(&subject.options.table_plan().unwrap()));
+    for page in 0..subject.options.shards() {
+        table.load(page, &subject.table.snapshots(&*subject.device).page(number, page).unwrap());
+    }
+    let layout = subject.options.layout;
+    let homes: Vec<_> = (0..layout.regions).map(|n| layout.log_bytes() + n * layout.region_bytes + 1).collect();
+    let segments = subject.table.segments.clone().unwrap();
+    let written = |at: usize| Some([8, 9].get(at).copied().unwrap_or(0));
+    subject.table = table.over(segments, Some(number), homes.into(), written, &[]);
+    let neighbour = |n: u64, nth: u64| {
+        subject.table.keep_neighbour(id(n), subject.place(nth));
+        subject.table.copy(subject.table.cut.spot(id(n))).is_some()
+    };
+    assert!((0..8).all(|n| !neighbour(n, n)), "one of eight was replaced");
+    assert!((8..16).all(|n| neighbour(n, second + n)) && neighbour(3, second + 20));
 }
 
 /// On a spinning disk each read between two writes is two seeks: pages are read in runs of a megabyte.
