@@ -56,8 +56,8 @@ use crate::index::resident::Entry;
 use crate::index::{Filter, Resident, SlotBits};
 use crate::layout::{LogLayout, Segments, SnapshotLayout, Snapshots, Stamp};
 
-/// How a copy is cut: its position is the whole one.
-const COPY: SlotBits = SlotBits { hash: 12, position: 32 };
+/// Bits of hash of a copy: one lookup in 128 of what has none, in a full set, finds another object's, and reads for nothing.
+const COPY_HASH_BITS: u8 = 10;
 /// Copies that there are at the least: what was just looked up is known for a moment.
 const LEAST_COPIES: u64 = 256;
 /// What was looked up and had left not long ago, of which so much is known until it is stored again.
@@ -140,7 +140,10 @@ impl Table {
         let changes = Changes::within(merged_at, sets, cut.shape.sets_per_shard());
         let filter = Filter::within(cut.shape.shards(), objects, of(division.filter_bits));
         let left = left.saturating_sub(changes.allocated_bytes() + filter.allocated_bytes());
-        let least = LEAST_COPIES * COPY.all() as u64 / WAYS as u64;
+        // Positions below the highest, which stands for an empty slot.
+        let position_bits = (layout.log_bytes() / layout.unit).ilog2() + 1;
+        let copy = SlotBits { hash: COPY_HASH_BITS, position: position_bits as u8 };
+        let least = LEAST_COPIES * copy.all() as u64 / WAYS as u64;
         let regions = layout.regions as usize;
         Table {
             plan: *plan,
@@ -148,7 +151,7 @@ impl Table {
             segments: None,
             changes,
             filter,
-            copies: Resident::within(left.max(least), COPY),
+            copies: Resident::within(left.max(least), copy),
             displaced,
             superseded: Superseded::new(&layout),
             current: RwLock::new(Arc::new(Current { number: None, homes: Box::default() })),
