@@ -8,6 +8,8 @@
 //! instructions put    ENGINE DIR BYTES COUNT    puts of new objects, most of which evict something; a flush after each 16
 //! ```
 //!
+//! ENGINE may be `generational@BITS`: its index lies on the disk, with so many bits of memory for each object of 8 KiB.
+//!
 //! All but `make` open what `make` left. So all runs place objects alike, and what a run of N and one of 2 N differ by is
 //! N operations: opening and closing fall out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a measurement")]
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_store::device::IoEngine;
-use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, Lookup, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, Lookup, Settings, Store, block_on, engines};
 
 const DISK_BYTES: u64 = 64 << 20;
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nCache-Control: max-age=3600\r\n\r\n";
@@ -31,8 +33,16 @@ const FOUND: &str = "found";
 
 /// Nothing that goes by the clock: no syncs that nobody asked for.
 fn open(engine: &str, dir: &Path, memory_bytes: u64) -> Cache {
+    let (engine, bits) = engine.split_once('@').map_or((engine, None), |(engine, bits)| (engine, Some(bits)));
+    let objects = DISK_BYTES >> 13;
+    let on_disk = |bits: &str| {
+        let bits: u64 = bits.parse().unwrap();
+        let settings = Settings::new().with(&engines::INDEX_MEMORY, objects * bits / 8);
+        settings.with(&engines::INDEX_ENTRIES, objects / 4 * 5)
+    };
     let options = CacheOptions::new(dir.join("cache"))
         .engine(engine.parse().unwrap())
+        .settings(bits.map(on_disk).unwrap_or_default())
         .disk_bytes(DISK_BYTES)
         .memory_bytes(memory_bytes)
         .flush_every(None)

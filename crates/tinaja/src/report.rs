@@ -11,6 +11,9 @@ use tinaja_store::{EngineFigures, EngineRef, Stats, engines};
 /// What engines call objects for which the disk was a little too small.
 const RETURNED_OBJECTS: &str = "returned_objects";
 
+/// How large the index on the disk is, where it is there and not in memory; and how often lookups have read it.
+const INDEX_ON_DISK: [&str; 2] = ["index_disk_bytes", "index_reads"];
+
 /// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -117,6 +120,15 @@ impl fmt::Display for Report {
         for (name, value) in self.rows() {
             writeln!(f, "{name:<22}{value}")?;
         }
+        let [index_bytes, index_reads] = INDEX_ON_DISK.map(|name| self.of_engine(name));
+        if index_bytes > 0 {
+            writeln!(
+                f,
+                "{:<22}{}, read {index_reads} times to look an object up",
+                "index on the disk",
+                size(index_bytes)
+            )?;
+        }
         if let Some(returned) = self.figures.of_engine.get(RETURNED_OBJECTS) {
             let what = "objects stored again that had just left: hits, if the disk were half as large again";
             writeln!(f, "{:<22}{returned} {what}", "a larger disk")?;
@@ -180,6 +192,20 @@ mod tests {
             table.contains("bits per slot         47.00\n") && table.contains("fill                  47.0 %\n"),
             "{table}"
         );
+    }
+
+    /// A few bits of memory for each object would read as if that were the whole index.
+    #[test]
+    fn an_index_on_the_disk_is_said_to_be_there() {
+        let generational = engines::GENERATIONAL;
+        let said = |bytes| {
+            let figures = generational.figures.iter().zip([1, 2, 3, 4, 5, 6, bytes, 8]);
+            let of_engine = figures.fold(EngineFigures::default(), |all, (figure, value)| all.with(figure, value));
+            report(&Stats { engine: generational.name, of_engine, ..Stats::default() }).to_string()
+        };
+        let text = said(3 << 20);
+        assert!(text.contains("index on the disk     3.0 MiB, read 8 times to look an object up\n"), "{text}");
+        assert!(!said(0).contains("index on the disk"));
     }
 
     #[test]

@@ -16,7 +16,12 @@ fn wait(device: &dyn Device, request: Request) -> io::Result<Option<AlignedBuf>>
 
 /// Read `bytes` from offset `at`. Errors: the device's.
 pub fn read(device: &dyn Device, at: u64, bytes: usize) -> io::Result<AlignedBuf> {
-    let buffer = wait(device, Request::Read { at, into: AlignedBuf::zeroed(bytes) })?;
+    read_into(device, at, AlignedBuf::zeroed(bytes))
+}
+
+/// Fill a buffer from offset `at` on. Errors: the device's.
+pub fn read_into(device: &dyn Device, at: u64, into: AlignedBuf) -> io::Result<AlignedBuf> {
+    let buffer = wait(device, Request::Read { at, into })?;
     buffer.ok_or_else(|| io::Error::other("the device gave no data"))
 }
 

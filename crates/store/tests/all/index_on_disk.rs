@@ -63,7 +63,13 @@ fn reads_a_lookup_follow_the_memory() {
             stats.of_engine.named("snapshot_bytes"),
             stats.false_reads
         );
+        let looked = stats.of_engine.named("index_reads");
+        assert!(
+            looked < (hits * OBJECTS as f64 / 2.0 + misses * 3000.0 + again * 600.0) as u64,
+            "{looked} reads of the index"
+        );
         if bits == 0 {
+            assert!(looked > OBJECTS / 2 + 2000, "{looked} reads of the index");
             assert!(hits > 1.9 && misses > 0.9, "the table is on the disk: {hits}, {misses}");
         }
         if bits == 48 {

@@ -17,7 +17,8 @@ use crate::device::Device;
 use crate::engine::answer::{limits, table_bytes};
 use crate::engine::epoch::Epochs;
 use crate::engine::segments::figures::{
-    CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, RETURNED_OBJECTS, SNAPSHOT_BYTES,
+    CLEANED_SEGMENTS, EVICTED_OBJECTS, INDEX_DISK_BYTES, INDEX_READS, KEPT_BYTES, PASSED_OVER_SEGMENTS,
+    RETURNED_OBJECTS, SNAPSHOT_BYTES,
 };
 use crate::engine::segments::{Finds, Indexed, Recalled, cleaner};
 use crate::engine::{
@@ -343,6 +344,7 @@ impl Engine for Generational {
 
     fn stats(&self) -> Stats {
         let inner = &self.0;
+        let (disk_bytes, reads) = inner.indexed.index.table().map_or((0, 0), |table| table.on_disk());
         Stats {
             damaged_at_open: inner.damaged_at_open,
             of_engine: EngineFigures::default()
@@ -351,7 +353,9 @@ impl Engine for Generational {
                 .with(&EVICTED_OBJECTS, inner.evicted.load(Relaxed))
                 .with(&RETURNED_OBJECTS, inner.returned.load(Relaxed))
                 .with(&KEPT_BYTES, inner.rewritten.load(Relaxed))
-                .with(&SNAPSHOT_BYTES, inner.snapshot_bytes.load(Relaxed)),
+                .with(&SNAPSHOT_BYTES, inner.snapshot_bytes.load(Relaxed))
+                .with(&INDEX_DISK_BYTES, disk_bytes)
+                .with(&INDEX_READS, reads),
             ..inner.indexed.stats()
         }
     }

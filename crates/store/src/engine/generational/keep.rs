@@ -11,12 +11,13 @@ use crate::layout::SummaryEntry;
 use crate::memory::aligned::{round_down, round_up};
 use crate::replace::generations::Segment;
 use crate::terms::WhyNot;
+use crate::terms::limits::MAX_REQUEST_BYTES;
 
 /// Records with no more bytes between them are read together: a disk passes over these as fast as it reads them.
 const GAP: u64 = 32 << 10;
 
 /// Write again what of a segment is worth it, each record into the log of its next generation; whether anything was. Only that is
-/// read. Memory: the segment at the most.
+/// read. Memory: a request's at the most, [`MAX_REQUEST_BYTES`].
 pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[SummaryEntry]) -> bool {
     let (log, index) = (&engine.indexed.log, &engine.indexed.index);
     let region_bytes = log.layout.region_bytes;
@@ -34,12 +35,17 @@ pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[Summary
     };
     let chosen: Vec<_> = entries.iter().zip(ends).filter_map(chosen).collect();
     let mut any = false;
-    for together in chosen.chunk_by(|one, next| next.from <= one.to + GAP) {
-        let (Some(first), Some(last)) = (together.first(), together.last()) else { continue };
+    let mut rest = chosen.as_slice();
+    while let Some(first) = rest.first() {
         let from = round_down(first.from, log.layout.align);
-        let to = round_up(last.to, log.layout.align).min(region_bytes);
+        let end = |one: &Chosen| round_up(one.to, log.layout.align).min(region_bytes);
+        let fits = |pair: &&[Chosen]| matches!(pair, [one, next] if next.from <= one.to + GAP && end(next) - from <= MAX_REQUEST_BYTES as u64);
+        let (together, after) = rest.split_at(1 + rest.windows(2).take_while(fits).count());
+        rest = after;
+        let to = together.last().map_or(from, end);
         let at = log.layout.device_offset(region) + from;
-        let Ok(bytes) = blocking::read(&*log.device, at, to.saturating_sub(from) as usize) else { continue };
+        let into = log.pool.take(to.saturating_sub(from) as usize);
+        let Ok(bytes) = blocking::read_into(&*log.device, at, into).map(|read| log.pool.lend(read)) else { continue };
         for one in together {
             let record = one.from.checked_sub(from).and_then(|at| bytes.get(at as usize..));
             let Some((header, payload)) = record.and_then(|bytes| log.stamp.record(bytes, one.entry.place)) else {

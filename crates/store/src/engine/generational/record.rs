@@ -7,7 +7,8 @@ use super::options::{GenerationalOptions, Plan, entries_within, index_bytes};
 use crate::engine::registry::{Ask, Cut, EngineRecord, Ground, OnDevice, Opening};
 use crate::engine::segments::Choices;
 use crate::engine::segments::figures::{
-    CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, RETURNED_OBJECTS, SNAPSHOT_BYTES,
+    CLEANED_SEGMENTS, EVICTED_OBJECTS, INDEX_DISK_BYTES, INDEX_READS, KEPT_BYTES, PASSED_OVER_SEGMENTS,
+    RETURNED_OBJECTS, SNAPSHOT_BYTES,
 };
 use crate::engine::{Engine, Setting, Settings, Takes, none_wrong};
 use crate::index::limits::MAX_SLOTS;
@@ -91,6 +92,8 @@ pub static GENERATIONAL: EngineRecord = EngineRecord {
         &RETURNED_OBJECTS,
         &KEPT_BYTES,
         &SNAPSHOT_BYTES,
+        &INDEX_DISK_BYTES,
+        &INDEX_READS,
     ],
     inspect,
     ground: Ground::Device(OnDevice {

@@ -37,3 +37,17 @@ pub static KEPT_BYTES: Figure = Figure {
 /// What snapshots cost.
 pub static SNAPSHOT_BYTES: Figure =
     Figure { name: "snapshot_bytes", help: "Bytes of snapshots of the index written.", kind: FigureKind::Counter };
+
+/// How large the index on the disk is.
+pub static INDEX_DISK_BYTES: Figure = Figure {
+    name: "index_disk_bytes",
+    help: "Bytes of the index on the disk that lookups go by; 0 if all of it is in memory.",
+    kind: FigureKind::Cut,
+};
+
+/// What an index on the disk costs.
+pub static INDEX_READS: Figure = Figure {
+    name: "index_reads",
+    help: "Reads of the index on the disk for lookups of which memory could not tell where the object is, or whether it is there.",
+    kind: FigureKind::Counter,
+};

@@ -86,6 +86,7 @@ impl<I: Finds> Lookup<I> {
         };
         let (device, plan) = (self.reading.log.device.clone(), self.table.plan);
         let page = (number, self.table.cut.page(self.spot));
+        self.table.reads.fetch_add(1, Relaxed);
         page::read(&device, plan.saved, plan.stamp, page, move |content| self.arrived(&current, content));
     }
 

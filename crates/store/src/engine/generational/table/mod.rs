@@ -101,6 +101,8 @@ pub struct Table {
     leaving: AtomicU64,
     returning: Box<[AtomicU32]>,
     lost: AtomicU64,
+    /// Lookups that read a page.
+    reads: AtomicU64,
     /// Somebody waits for a merge.
     is_pressed: AtomicBool,
     /// The newest merge could not be written.
@@ -160,6 +162,7 @@ impl Table {
             leaving: AtomicU64::new(0),
             returning: (0..RETURNING).map(|_| AtomicU32::new(0)).collect(),
             lost: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
             is_pressed: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             walked: Mutex::default(),
@@ -480,6 +483,11 @@ impl Table {
 
     fn snapshots<'a>(&self, device: &'a dyn Device) -> Snapshots<'a> {
         Snapshots { device, layout: self.plan.saved, stamp: self.plan.stamp }
+    }
+
+    /// Bytes of the table, and how often lookups have read one of its pages.
+    pub fn on_disk(&self) -> (u64, u64) {
+        (self.cut.shape.shards() * self.plan.saved.page_bytes(), self.reads.load(Relaxed))
     }
 
     /// What is known of records that count no more, to be saved with the table.
