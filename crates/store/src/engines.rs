@@ -113,7 +113,7 @@ mod tests {
                 on_disk += 1;
             }
         }
-        assert_eq!((all.iter().count(), on_disk), (18, 19));
+        assert_eq!((all.iter().count(), on_disk), (18, 20));
         let error = "hashcache-lgo".parse::<EngineRef>().unwrap_err();
         assert!(error.contains("hashcache-basic, hashcache-set") && error.ends_with("squidmla"), "{error}");
     }

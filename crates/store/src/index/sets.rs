@@ -6,7 +6,7 @@ use crate::memory::Parts;
 
 /// Bytes of one shard at the most. Small enough that two threads seldom meet in one, large enough that locks cost
 /// nothing a slot; with the stamp of a snapshot's page it fills 48 KiB.
-const SHARD_BYTES: usize = (48 << 10) - 32;
+pub const SHARD_BYTES: usize = (48 << 10) - 32;
 
 /// How many sets there are, and which of them lie in one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +17,10 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Of so many sets of so many bytes each.
-    pub fn of(sets: u64, set_bytes: usize) -> Self {
+    /// Of so many sets of so many bytes each, in shards of so many at the most.
+    pub fn of(sets: u64, set_bytes: usize, shard_bytes: usize) -> Self {
         let set_bytes = set_bytes.max(1);
-        Shape { sets, set_bytes, sets_per_shard: (SHARD_BYTES / set_bytes).max(1) as u64 }
+        Shape { sets, set_bytes, sets_per_shard: (shard_bytes / set_bytes).max(1) as u64 }
     }
 
     /// How many sets there are.
@@ -96,7 +96,12 @@ pub struct Sets {
 impl Sets {
     /// `sets` copies of `empty`. Allocates everything now.
     pub fn new(sets: u64, empty: &[u8]) -> Self {
-        let shape = Shape::of(sets, empty.len());
+        Self::in_shards(sets, empty, SHARD_BYTES)
+    }
+
+    /// The same in shards of so many bytes at the most.
+    pub fn in_shards(sets: u64, empty: &[u8], shard_bytes: usize) -> Self {
+        let shape = Shape::of(sets, empty.len(), shard_bytes);
         let shards = Parts::zeroed(sets as usize * shape.set_bytes, shape.shard_bytes() as usize);
         for mut shard in (0..shards.len()).filter_map(|number| shards.lock(number)) {
             shard.chunks_exact_mut(shape.set_bytes).for_each(|set| set.copy_from_slice(empty));
@@ -106,7 +111,7 @@ impl Sets {
 
     /// How many shards so many sets make, and how many bytes each holds, the last one padded.
     pub fn shards_for(sets: u64, set_bytes: usize) -> (u64, u64) {
-        let shape = Shape::of(sets, set_bytes);
+        let shape = Shape::of(sets, set_bytes, SHARD_BYTES);
         (shape.shards(), shape.shard_bytes())
     }
 

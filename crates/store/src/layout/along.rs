@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::log::{Log, LogFault, ReadDone, Unparsed, Wanted};
+use super::log::{Log, ReadDone, Unparsed, Wanted};
 use super::record::Header;
 use crate::device::Outcome;
 use crate::memory::aligned::round_up;
 use crate::terms::{Digest, Place};
 
+/// Of the records behind one, so many are told of: who reads is not to wait for hundreds of small ones.
+const MOST_BEHIND: usize = 32;
+
 impl Log {
-    /// [`Log::read`], and the same request reads so many bytes `more`: once `done` was told, `behind` is told the header of each record
-    /// that lies there, of which nothing but the header was checked. Memory: those bytes, and the record or the guess.
+    /// [`Log::read`], and the same request reads so many bytes `more`: before `done` is told, `behind` is told the headers of the records
+    /// that lie there, 32 at the most, of which nothing but the header was checked. Memory: those bytes, and the record or the guess.
     pub fn read_along(
         self: &Arc<Self>,
         place: Place,
@@ -28,14 +31,17 @@ impl Log {
         let wanted = Wanted { place, of: Some(of), may_grow: true, alone_bytes: guess, ahead: None };
         let log = self.clone();
         let arrived = move |skip: usize, outcome: Outcome| {
-            let Some(buffer) = log.lent(outcome) else { return done(Err(LogFault::Device)) };
+            let Some(buffer) = log.lent(outcome) else {
+                // Perhaps only what lies behind it cannot be read.
+                return log.read_disk(wanted, guess, done);
+            };
             match log.parse(&wanted, &buffer, skip, false) {
                 Ok(record) => {
                     let bytes = record.header.record_bytes();
-                    done(Ok(record.alone()));
-                    for (place, _, header) in log.behind(&buffer, place, skip, bytes) {
+                    for (place, _, header) in log.behind(&buffer, place, skip, bytes).take(MOST_BEHIND) {
                         behind(place, &header);
                     }
+                    done(Ok(record.alone()));
                 }
                 Err(Unparsed::Longer(whole)) => {
                     log.read_disk(Wanted { may_grow: false, ..wanted }, whole, done);

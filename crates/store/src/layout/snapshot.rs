@@ -37,6 +37,8 @@ const HEADER_CHECKED_BYTES: usize = 24;
 /// Where the epoch stands, and bytes of what its checksum is of.
 const EPOCH_AT: usize = 32;
 const EPOCH_CHECKED_BYTES: usize = EPOCH_AT + 8;
+/// Bytes of pages that are read or written together: on a spinning disk each request between others is a seek.
+const RUN_BYTES: u64 = 1 << 20;
 
 /// Where the two areas lie. Fixed when the store is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +81,16 @@ impl SnapshotLayout {
     fn header_at(&self, number: u64) -> u64 {
         self.area(number) + self.pages * self.page_bytes()
     }
+
+    /// Pages of a run that begins with this one.
+    fn run(&self, first: u64) -> u64 {
+        (RUN_BYTES / self.page_bytes()).clamp(1, self.pages.saturating_sub(first).max(1))
+    }
 }
+
+/// Pages that were read together. Memory: 1 MiB, or one page.
+#[derive(Default)]
+pub struct Run(Option<(u64, AlignedBuf)>);
 
 fn page_stamp(stamp: Stamp, snapshot: u64, page: u64, content: &[u8]) -> [u8; STAMP_BYTES] {
     let mut bytes = Vec::with_capacity(STAMP_BYTES);
@@ -115,7 +126,7 @@ pub struct Snapshots<'a> {
 
 impl Snapshots<'_> {
     /// Write a snapshot: `page` gives the content of each. `settle` makes last all that was written so far, and first
-    /// what the pages speak of: without that, they would lead to records that a cut of the power took. Memory: one page.
+    /// what the pages speak of: without that, they would lead to records that a cut of the power took. Memory: 1 MiB, or one page.
     /// Errors: the device's; the other area is then as it was.
     pub fn write(
         &self,
@@ -123,18 +134,24 @@ impl Snapshots<'_> {
         mut page: impl FnMut(u64) -> Vec<u8>,
         settle: impl Fn() -> io::Result<()>,
     ) -> io::Result<()> {
-        for number in 0..self.layout.pages {
-            let mut content = page(number);
-            content.resize(self.layout.page_content_bytes as usize, 0);
-            let mut stamped = AlignedBuf::zeroed(self.layout.page_bytes() as usize);
-            let stamp = page_stamp(self.stamp, header.number, number, &content);
-            if let Some((to_stamp, rest)) = stamped.split_first_chunk_mut()
-                && let Some((to_content, _)) = rest.split_at_mut_checked(content.len())
-            {
-                *to_stamp = stamp;
-                to_content.copy_from_slice(&content);
+        let page_bytes = self.layout.page_bytes() as usize;
+        let mut first = 0;
+        while first < self.layout.pages {
+            let pages = self.layout.run(first);
+            let mut run = AlignedBuf::zeroed(pages as usize * page_bytes);
+            for (number, stamped) in (first..).zip(run.chunks_exact_mut(page_bytes)) {
+                let mut content = page(number);
+                content.resize(self.layout.page_content_bytes as usize, 0);
+                let stamp = page_stamp(self.stamp, header.number, number, &content);
+                if let Some((to_stamp, rest)) = stamped.split_first_chunk_mut()
+                    && let Some((to_content, _)) = rest.split_at_mut_checked(content.len())
+                {
+                    *to_stamp = stamp;
+                    to_content.copy_from_slice(&content);
+                }
             }
-            blocking::write(self.device, self.layout.page_at(header.number, number), stamped)?;
+            blocking::write(self.device, self.layout.page_at(header.number, first), run)?;
+            first += pages;
         }
         settle()?;
         self.write_header(header)?;
@@ -168,8 +185,30 @@ impl Snapshots<'_> {
 
     /// Read every page of a snapshot into `page`; false if one is not as it was written.
     pub fn read(&self, header: SnapshotHeader, mut page: impl FnMut(u64, &[u8])) -> bool {
-        (0..self.layout.pages)
-            .all(|number| self.page(header.number, number).map(|content| page(number, &content)).is_some())
+        let mut run = Run::default();
+        (0..self.layout.pages).all(|number| {
+            self.page_of_run(&mut run, header.number, number).map(|content| page(number, &content)).is_some()
+        })
+    }
+
+    /// Read one page of the snapshot of this number with those behind it, which are asked for next, or from those that were read so. If
+    /// that fails, alone: a part of the disk may be bad, or have failed for a moment. `None` if it is not as it was written.
+    pub fn page_of_run(&self, run: &mut Run, snapshot: u64, page: u64) -> Option<Vec<u8>> {
+        let page_bytes = self.layout.page_bytes();
+        let is_in = |(first, run): &(u64, AlignedBuf)| {
+            page.checked_sub(*first).is_some_and(|nth| (nth + 1) * page_bytes <= run.len() as u64)
+        };
+        if !run.0.as_ref().is_some_and(is_in) {
+            let bytes = (self.layout.run(page) * page_bytes) as usize;
+            run.0 = blocking::read(self.device, self.layout.page_at(snapshot, page), bytes).ok().map(|run| (page, run));
+        }
+        let in_run = || {
+            let (first, run) = run.0.as_ref()?;
+            let from = (page.checked_sub(*first)? * page_bytes) as usize;
+            let bytes = run.get(from..from.checked_add(page_bytes as usize)?)?;
+            Some(self.layout.content(self.stamp, snapshot, page, bytes)?.to_vec())
+        };
+        in_run().or_else(|| (0..2).find_map(|_| self.page(snapshot, page)))
     }
 
     /// Read one page of the snapshot of this number, and wait for it; `None` if it is not as it was written.

@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
-use tinaja_store::engine::generational::TWO_SETS;
+use tinaja_store::engine::generational::FORMAT;
 use tinaja_store::engine::hashcache::settings::POSITIONS_APART;
 use tinaja_store::engine::registry::{Ask, Identity};
 use tinaja_store::layout::{Stamp, Superblock};
@@ -186,9 +186,11 @@ fn every_geometry_is_made_or_refused() {
 fn superblocks_are_those_of_the_golden_file() {
     assert_eq!(superblocks(false), include_str!("../golden/superblocks-v2.txt"));
     assert_eq!(superblocks(true), include_str!("../golden/superblocks-ahead-v2.txt"));
-    // Whose objects may be in two sets of the index.
-    let two_sets = superblock(engines::GENERATIONAL, &Settings::new());
-    assert_eq!(two_sets, include_str!("../golden/superblock-generational-2.txt"));
+    // Whose objects may be in two sets of the index, and whose pages are of 48 KiB, and of 4.
+    let of = |format| superblock(engines::GENERATIONAL, &Settings::new().with(&FORMAT, format));
+    assert_eq!(of(2), include_str!("../golden/superblock-generational-2.txt"));
+    assert_eq!(of(3), include_str!("../golden/superblock-generational-3.txt"));
+    assert_eq!(superblock(engines::GENERATIONAL, &Settings::new()), of(3));
     // Of version 3, whose sections are longer.
     let damelo = superblock(engines::DAMELO, &Settings::new());
     assert_eq!(damelo, include_str!("../golden/superblock-damelo-v3.txt"));
@@ -232,10 +234,18 @@ fn of_the_version_before_logs_are_opened_and_tables_refused() {
     }
 }
 
-/// A cache of `generational` from before an object could be in two sets is used on, with one, also when it is stopped and opened again.
+/// A cache of `generational` from before an object could be in two sets is used on, with one, also when it is stopped and opened again; and
+/// so is one from before pages were small. With the index in memory, and on the disk.
 #[test]
-fn with_one_set_for_each_object_generational_is_used_as_it_was() {
-    let golden = include_str!("../golden/superblocks-v2.txt");
+fn caches_of_generational_from_before_are_used_as_they_were() {
+    for golden in
+        [include_str!("../golden/superblocks-v2.txt"), include_str!("../golden/superblock-generational-2.txt")]
+    {
+        used_as_it_was(golden);
+    }
+}
+
+fn used_as_it_was(golden: &str) {
     let line = golden.lines().find_map(|line| line.strip_prefix("generational ")).unwrap();
     let mut block: Vec<_> = (0..144).map(|n| u8::from_str_radix(&line[2 * n..2 * n + 2], 16).unwrap()).collect();
     block.resize(4096, 0);
@@ -244,7 +254,10 @@ fn with_one_set_for_each_object_generational_is_used_as_it_was() {
     fs::write(&path, &block).unwrap();
     fs::File::options().write(true).open(&path).unwrap().set_len(64 << 20).unwrap();
     for round in 0..3 {
-        let cache = Cache::open(CacheOptions::new(dir.path()).flush_every(None)).unwrap();
+        let memory = [0, 8 << 10, 0][round as usize];
+        let options = CacheOptions::new(dir.path()).flush_every(None).memory_bytes(memory);
+        let cache = Cache::open(options).unwrap();
+        assert_eq!(cache.stats().of_engine.named("index_disk_bytes") > 0, memory > 0, "round {round}");
         (0..round * 500).for_each(|n| assert_eq!(found(&cache, n), Some(bytes_of(n, 3000)), "{n} in round {round}"));
         (round * 500..(round + 1) * 500).for_each(|n| put(&cache, n, 3000));
         drop(cache);
@@ -257,8 +270,9 @@ fn superblocks(prefetch: bool) -> String {
     let all = engines::on_devices();
     let some = all.iter().filter(|engine| engine.has(&engines::PREFETCH) || !prefetch);
     let some = some.filter(|engine| *engine != engines::DAMELO);
-    let settings = Settings::new().with(&engines::PREFETCH, prefetch.into()).with(&TWO_SETS, 0);
-    some.map(|engine| superblock(engine, &settings)).collect()
+    let settings = Settings::new().with(&engines::PREFETCH, prefetch.into());
+    let oldest = settings.clone().with(&FORMAT, 1);
+    some.map(|engine| superblock(engine, if engine.has(&FORMAT) { &oldest } else { &settings })).collect()
 }
 
 /// A superblock's first 144 bytes, or more if its section is longer, behind the engine's name.

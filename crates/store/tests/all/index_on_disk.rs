@@ -1,8 +1,10 @@
 //! `generational` with its index on the disk: what lookups read, what memory takes, and that a cache is used on with more or less of it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tinaja_store::device::{Device, Medium, Memory};
+use tinaja_store::device::wrap::{Fault, Faulty};
+use tinaja_store::device::{Device, Medium, Memory, Request};
 use tinaja_store::{Cache, Commit, Settings, Store, block_on, engines};
 
 use crate::support::{get, key, open_planned, plan_with, put, settle, sound};
@@ -110,6 +112,32 @@ fn what_was_stored_together_is_read_along() {
     drop(store);
     let (store, disk) = open(&medium, memory);
     assert!(in_order(&store, &disk, OBJECTS / 4) < 1.2, "after a crash");
+}
+
+/// A bad sector lies behind good records. Whoever was led to one by the table was told that it is damaged, and it was forgotten.
+#[test]
+fn what_cannot_be_read_along_takes_no_record_with_it() {
+    let disk = sound(&Medium::zeroed(DISK as usize));
+    // Reads of a record alone, of a page, and of a run of pages are shorter or longer.
+    let is_along =
+        |request: &Request| matches!(request, Request::Read { into, .. } if (36 << 10..64 << 10).contains(&into.len()));
+    let failed = std::sync::Arc::new(AtomicU64::new(0));
+    let counted = failed.clone();
+    let faults = move |_, request: &Request| {
+        is_along(request).then(|| {
+            counted.fetch_add(1, Relaxed);
+            Fault::Error
+        })
+    };
+    let settings = Settings::new().with(&engines::INDEX_ENTRIES, DISK / 4096 / 4 * 5).with(&engines::INDEX_MEMORY, 0);
+    let plan = plan_with(engines::GENERATIONAL, &settings, DISK);
+    let store = open_planned(&*plan, std::sync::Arc::new(Faulty::new(disk, faults))).unwrap();
+    fill(&store);
+    let there = || (0..OBJECTS / 2).filter(|n| get(&store, *n) == Some(1)).count() as u64;
+    let found = there();
+    assert!(found > OBJECTS / 2 - 12, "{found} of {}", OBJECTS / 2);
+    assert!(failed.load(Relaxed) > OBJECTS / 4, "{failed:?} reads failed");
+    assert_eq!(there(), found);
 }
 
 /// The memory that the index takes is what it was given, but for what it cannot do without: and the allocator counts it so.

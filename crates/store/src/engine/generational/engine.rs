@@ -37,7 +37,7 @@ use crate::terms::{Digest, EngineFigures, Stats, WhyNot};
 const FREE: u64 = 2;
 
 /// Logs by class of size and generation. Memory: its index, a batch for each log in use, the policy's tables (2.5 KiB a log),
-/// and one segment while one is cleaned.
+/// and a request's bytes while a segment is cleaned.
 pub struct Generational(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {

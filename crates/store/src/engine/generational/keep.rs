@@ -17,7 +17,7 @@ use crate::terms::limits::MAX_REQUEST_BYTES;
 const GAP: u64 = 32 << 10;
 
 /// Write again what of a segment is worth it, each record into the log of its next generation; whether anything was. Only that is
-/// read. Memory: a request's at the most, [`MAX_REQUEST_BYTES`].
+/// read. Memory: [`MAX_REQUEST_BYTES`], or one record.
 pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[SummaryEntry]) -> bool {
     let (log, index) = (&engine.indexed.log, &engine.indexed.index);
     let region_bytes = log.layout.region_bytes;

@@ -38,6 +38,7 @@
 
 mod clean;
 mod engine;
+mod format;
 mod index;
 mod keep;
 mod ledger;
@@ -55,4 +56,4 @@ mod tests;
 
 pub use engine::Generational;
 pub use options::{GenerationalOptions, entries_on_disk, entries_within, index_bytes};
-pub use record::{GENERATIONAL, INDEX_ENTRIES, INDEX_MEMORY, TWO_SETS, VALUE};
+pub use record::{FORMAT, GENERATIONAL, INDEX_ENTRIES, INDEX_MEMORY, VALUE};

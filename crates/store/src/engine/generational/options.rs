@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{ledger, table};
-use crate::engine::segments::{Choices, Index, SLOT_BITS, WAYS};
-use crate::index::Sets;
+use super::format::Format;
+use super::table;
+use crate::engine::segments::{Index, WAYS};
 use crate::index::limits::MAX_SLOTS;
 use crate::layout::{LogLayout, SnapshotLayout, Stamp};
 use crate::replace::generations::Value;
@@ -16,8 +16,8 @@ pub struct GenerationalOptions {
     pub layout: LogLayout,
     /// Index entries; rounded up to whole sets of eight.
     pub slots: u64,
-    /// In how many of these sets an object may be.
-    pub choices: Choices,
+    /// How the index lies on the disk.
+    pub format: Format,
     /// Where snapshots of the index lie.
     pub saved: SnapshotLayout,
     /// The likely size of an object.
@@ -81,8 +81,8 @@ pub struct Plan {
     pub mean_object_bytes: u64,
     /// Seeds the checksums.
     pub stamp: Stamp,
-    /// In how many sets an object may be.
-    pub choices: Choices,
+    /// How the index lies on the disk.
+    pub format: Format,
     /// Index entries, if that was said.
     pub entries: Option<u64>,
     /// What a hit counts.
@@ -95,28 +95,28 @@ impl GenerationalOptions {
     /// How a disk becomes segments, and its index. A segment is a 64th of the disk, 256 KiB to 8 MiB. `None` if the disk is too
     /// small.
     pub fn plan(plan: &Plan) -> Option<Self> {
-        let Plan { bytes, reserved, mean_object_bytes, choices, .. } = *plan;
+        let Plan { bytes, reserved, mean_object_bytes, format, .. } = *plan;
         let by_place = || match plan.index_memory {
             None => entries_within(0, bytes, mean_object_bytes),
             Some(_) => entries_on_disk(bytes, mean_object_bytes),
         };
         let slots = plan.entries.unwrap_or_else(by_place);
         let slots = enough(slots, bytes);
-        let base = reserved.checked_add(saved(slots, reserved, choices).area_bytes().checked_mul(2)?)?;
+        let base = reserved.checked_add(saved(slots, reserved, format).area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
         Self::of(layout, slots, plan)
     }
 
     /// The same for a disk that was planned before. `None` if its numbers do not fit each other.
     pub fn of(layout: LogLayout, slots: u64, plan: &Plan) -> Option<Self> {
-        let Plan { reserved, mean_object_bytes, stamp, choices, value, index_memory, .. } = *plan;
-        let saved = saved(slots, reserved, choices);
+        let Plan { reserved, mean_object_bytes, stamp, format, value, index_memory, .. } = *plan;
+        let saved = saved(slots, reserved, format);
         let fits = reserved.checked_add(saved.area_bytes().checked_mul(2)?)? == layout.base
             && slots / SLOTS_A_SEGMENT >= layout.regions;
         fits.then_some(GenerationalOptions {
             layout: LogLayout { is_numbered: true, ..layout },
             slots,
-            choices,
+            format,
             saved,
             mean_object_bytes,
             stamp,
@@ -134,27 +134,17 @@ impl GenerationalOptions {
 
     /// The index on the disk, if that is where it is to be.
     pub fn table_plan(&self) -> Option<table::Plan> {
-        let GenerationalOptions { layout, slots, choices, saved, mean_object_bytes, stamp, .. } = *self;
+        let GenerationalOptions { layout, slots, format, saved, mean_object_bytes, stamp, .. } = *self;
         let memory_bytes = self.index_memory?;
-        Some(table::Plan { saved, slots, choices, memory_bytes, mean_object_bytes, layout, stamp })
+        Some(table::Plan { saved, slots, format, memory_bytes, mean_object_bytes, layout, stamp })
     }
 
     /// Pages of a snapshot that hold the index; what is said of the segments is behind them.
     pub fn shards(&self) -> u64 {
-        shards(self.slots).0
+        self.format.shape(Index::sets_for(self.slots)).shards()
     }
 }
 
-fn shards(slots: u64) -> (u64, u64) {
-    Sets::shards_for(Index::sets_for(slots), SLOT_BITS)
-}
-
-fn saved(slots: u64, base: u64, choices: Choices) -> SnapshotLayout {
-    let (shards, page_content_bytes) = shards(slots);
-    let segments = slots / SLOTS_A_SEGMENT;
-    let behind = match choices {
-        Choices::One => ledger::bytes_for(segments),
-        Choices::Two => ledger::bytes_with_learned_for(segments),
-    };
-    SnapshotLayout { base, page_content_bytes, pages: shards + behind.div_ceil(page_content_bytes) }
+fn saved(slots: u64, base: u64, format: Format) -> SnapshotLayout {
+    format.saved(slots, base, slots / SLOTS_A_SEGMENT)
 }

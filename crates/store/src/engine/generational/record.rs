@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::engine::Generational;
+use super::format::Format;
 use super::options::{GenerationalOptions, Plan, entries_within, index_bytes};
 use crate::engine::registry::{Ask, Cut, EngineRecord, Ground, OnDevice, Opening};
-use crate::engine::segments::Choices;
 use crate::engine::segments::figures::{
     CLEANED_SEGMENTS, EVICTED_OBJECTS, INDEX_DISK_BYTES, INDEX_READS, KEPT_BYTES, PASSED_OVER_SEGMENTS,
     RETURNED_OBJECTS, SNAPSHOT_BYTES,
@@ -16,18 +16,18 @@ use crate::layout::LogSection;
 use crate::replace::generations::Value;
 use crate::terms::Stats;
 
-/// Whether an object may be in two sets of the index: in all caches but those of before it was so. No flag: a new cache has it.
-pub static TWO_SETS: Setting = Setting {
-    name: "two-sets",
-    takes: Takes::Switch { off: "one set for each object", on: "two sets for each object" },
+/// How the index lies on the disk: 3, or 1 or 2 in caches from before (`docs/formats/generational.md`). No flag: a new cache has the newest.
+pub static FORMAT: Setting = Setting {
+    name: "format",
+    takes: Takes::Number { least: 1, most: Format::NEWEST as u64 },
     value_name: "",
     help: "",
     lasts: true,
-    made_with: "an index with",
+    made_with: "an index of format",
     unit: "",
-    missing: "has no index with two sets for each object",
+    missing: "has no index of several formats",
     out_of_range: "",
-    nothing: Some(1),
+    nothing: Some(Format::NEWEST as u64),
 };
 
 /// Index entries: the memory of hot objects is the index's as well. No flag: the store sets it by that memory. Where there is a cache
@@ -82,7 +82,7 @@ const VALUES: [Value; 3] = [Value::Objects, Value::Bytes, Value::Balanced];
 pub static GENERATIONAL: EngineRecord = EngineRecord {
     name: "generational",
     about: "46 bits of memory per object, or as few as there are; evicts what is worth least by size, age and popularity, for the most hits",
-    settings: &[&TWO_SETS, &INDEX_ENTRIES, &INDEX_MEMORY, &VALUE],
+    settings: &[&FORMAT, &INDEX_ENTRIES, &INDEX_MEMORY, &VALUE],
     counts_objects: true,
     wrong: none_wrong,
     figures: &[
@@ -97,7 +97,11 @@ pub static GENERATIONAL: EngineRecord = EngineRecord {
     ],
     inspect,
     ground: Ground::Device(OnDevice {
-        names: &[("generational", &[(&TWO_SETS, 0)]), ("generational-2", &[(&TWO_SETS, 1)])],
+        names: &[
+            ("generational", &[(&FORMAT, Format::OneSet as u64)]),
+            ("generational-2", &[(&FORMAT, Format::TwoSets as u64)]),
+            ("generational-3", &[(&FORMAT, Format::SmallPages as u64)]),
+        ],
         made_with: |section| match LogSection::read(section) {
             Some(section) => Settings::new().with(&INDEX_ENTRIES, section.slots),
             None => Settings::new(),
@@ -126,11 +130,11 @@ fn inspect(stats: &Stats) -> String {
 
 fn plan(ask: &Ask<'_>) -> Plan {
     let Ask { bytes, reserved, mean_object_bytes, stamp, settings } = *ask;
-    let choices = if settings.get(&TWO_SETS) == Some(0) { Choices::One } else { Choices::Two };
+    let format = settings.get(&FORMAT).and_then(Format::of).unwrap_or(Format::NEWEST);
     let value = settings.get(&VALUE).and_then(|value| VALUES.get(usize::try_from(value).ok()?).copied());
     let (value, entries) = (value.unwrap_or_default(), settings.get(&INDEX_ENTRIES));
     let index_memory = settings.get(&INDEX_MEMORY);
-    Plan { bytes, reserved, mean_object_bytes, stamp, choices, entries, value, index_memory }
+    Plan { bytes, reserved, mean_object_bytes, stamp, format, entries, value, index_memory }
 }
 
 fn boxed(plan: Option<GenerationalOptions>) -> Option<Box<dyn Cut>> {
@@ -147,8 +151,7 @@ impl Cut for GenerationalOptions {
     }
 
     fn made_with(&self) -> Settings {
-        let two_sets = (self.choices == Choices::Two).into();
-        Settings::new().with(&TWO_SETS, two_sets).with(&INDEX_ENTRIES, self.slots)
+        Settings::new().with(&FORMAT, self.format as u64).with(&INDEX_ENTRIES, self.slots)
     }
 
     fn section(&self) -> Vec<u8> {

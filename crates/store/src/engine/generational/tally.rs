@@ -66,13 +66,13 @@ impl Tally {
         self.known.get(number).map(|known| *known.lock()).unwrap_or_default()
     }
 
-    /// Bytes that the record at a place likely takes, without bits in an index: no more than its class allows, and seldom more than twice
+    /// Bytes that the record at a place likely takes, without bits in an index: no more than its class allows, and seldom more than three times
     /// the mean of its segment. `None` where the segment does not say: heads of large objects lie among their parts.
     pub fn likely_bytes(&self, place: Place, shape: Shape) -> Option<u64> {
         let known = self.known(self.layout.region_number(place));
         let is_known = known.home == self.layout.region_of(place).0 + 1 && !shape.is_large(Log(known.log));
         let mean = known.bytes.checked_div(known.objects.into()).filter(|_| is_known)?;
-        Some((mean * 2).min(shape.most_bytes(Log(known.log))))
+        Some((mean * 3).min(shape.most_bytes(Log(known.log))))
     }
 
     /// What was known of it before.

@@ -3,23 +3,23 @@
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
+use super::format::Format;
 use super::options::Plan;
 use super::{Generational, GenerationalOptions, snapshot};
 use crate::device::{Medium, Memory};
 use crate::engine::Engine;
-use crate::engine::segments::Choices;
 use crate::layout::Stamp;
 use crate::replace::generations::{Log, Value};
 
 const DISK: u64 = 16 << 20;
 
-fn open(medium: &Medium, choices: Choices) -> Generational {
+fn open(medium: &Medium, format: Format) -> Generational {
     let options = GenerationalOptions::plan(&Plan {
         bytes: DISK,
         reserved: 4096,
         mean_object_bytes: 4096,
         stamp: Stamp { seed: 7 },
-        choices,
+        format,
         entries: None,
         value: Value::Objects,
         index_memory: None,
@@ -38,7 +38,7 @@ fn close(engine: &Generational) {
 #[test]
 fn what_was_learned_is_there_after_a_stop_and_after_a_crash() {
     let medium = Medium::zeroed(DISK as usize);
-    let first = open(&medium, Choices::Two);
+    let first = open(&medium, Format::NEWEST);
     let nothing = first.0.policy.save();
     (0..100).for_each(|_| first.0.policy.hit(Log(1), 0));
     first.0.policy.learn([].into_iter());
@@ -46,10 +46,10 @@ fn what_was_learned_is_there_after_a_stop_and_after_a_crash() {
     let learned = first.0.policy.save();
     assert_ne!(learned, nothing);
     close(&first);
-    let second = open(&medium, Choices::Two);
+    let second = open(&medium, Format::NEWEST);
     assert_eq!(second.0.policy.save(), learned, "after a stop");
     assert!(snapshot::take(&second.0, false));
-    let third = open(&medium.copy(), Choices::Two);
+    let third = open(&medium.copy(), Format::NEWEST);
     assert_eq!(third.0.policy.save(), learned, "after a crash");
 }
 
@@ -57,9 +57,9 @@ fn what_was_learned_is_there_after_a_stop_and_after_a_crash() {
 #[test]
 fn a_cache_from_before_remembers_where_its_pages_have_room() {
     let medium = Medium::zeroed(DISK as usize);
-    let mut learned = open(&medium, Choices::One).0.policy.save();
+    let mut learned = open(&medium, Format::OneSet).0.policy.save();
     for round in 0..3 {
-        let engine = open(&medium, Choices::One);
+        let engine = open(&medium, Format::OneSet);
         assert_eq!((engine.0.policy.save(), engine.stats().damaged_at_open), (learned, 0), "round {round}");
         engine.0.policy.hit(Log(1), 0);
         engine.0.policy.learn([].into_iter());

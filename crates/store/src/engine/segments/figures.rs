@@ -41,7 +41,7 @@ pub static SNAPSHOT_BYTES: Figure =
 /// How large the index on the disk is.
 pub static INDEX_DISK_BYTES: Figure = Figure {
     name: "index_disk_bytes",
-    help: "Bytes of the index on the disk that lookups go by; 0 if all of it is in memory.",
+    help: "Bytes of the index on the disk that lookups go by, of the larger one on several disks; 0 if all of it is in memory.",
     kind: FigureKind::Cut,
 };
 

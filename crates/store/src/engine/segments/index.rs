@@ -46,6 +46,11 @@ impl Index {
         Sets::new(Self::sets_for(slots), &Set::empty())
     }
 
+    /// The same in shards of so many bytes at the most.
+    pub fn room_in_shards(slots: u64, shard_bytes: usize) -> Sets {
+        Sets::in_shards(Self::sets_for(slots), &Set::empty(), shard_bytes)
+    }
+
     /// How many sets that is.
     pub fn sets_for(slots: u64) -> u64 {
         slots.div_ceil(WAYS as u64).max(1)

@@ -19,8 +19,8 @@ const CELL_BYTES: usize = 9;
 const FINGERPRINTS: u64 = 1 << 12;
 /// Cells of a shard at the least.
 const LEAST_CELLS: usize = 32;
-/// Pages of the table whose changes lie in one shard.
-const PAGES: u64 = 16;
+/// Sets of the table whose changes lie in one shard, about: whole pages of them.
+const SETS: u64 = 1 << 14;
 
 type Cell = [u8; CELL_BYTES];
 
@@ -93,7 +93,12 @@ fn decode(cell: &Cell) -> Option<(u32, Change, bool)> {
 impl Changes {
     /// So many changes of a table are merged at once, which has so many sets, and so many in a page. Allocates room for more now.
     pub fn within(merged_at: u64, sets: u64, sets_a_page: u64) -> Self {
-        let sets_each = (sets_a_page * PAGES).clamp(1, u64::from(u32::MAX) / FINGERPRINTS);
+        Self::in_shards(merged_at, sets, sets_a_page, SETS)
+    }
+
+    fn in_shards(merged_at: u64, sets: u64, sets_a_page: u64, sets_a_shard: u64) -> Self {
+        let pages_each = (sets_a_shard / sets_a_page.max(1)).max(1);
+        let sets_each = (sets_a_page * pages_each).clamp(1, u64::from(u32::MAX) / FINGERPRINTS);
         let shards = sets.div_ceil(sets_each).max(1);
         // While some are merged others come, and no shard is filled just as the others are.
         let cells = (merged_at.div_ceil(shards) as usize).saturating_mul(4) / 3 + LEAST_CELLS;
@@ -331,8 +336,9 @@ mod tests {
             steps in proptest::collection::vec((0..4_u8, 0..100_u64, 0..40_u16, 0..9_u32), 1..300),
             merged_at in 0..200_u64,
             sets_a_page in 1..30_u64,
+            sets_a_shard in 1..120_u64,
         ) {
-            let changes = Changes::within(merged_at, 100, sets_a_page);
+            let changes = Changes::in_shards(merged_at, 100, sets_a_page, sets_a_shard);
             let (mut model, mut is_merging) = (BTreeMap::new(), false);
             for (what, pair, fingerprint, position) in steps {
                 let at = spot(pair, fingerprint * 100);

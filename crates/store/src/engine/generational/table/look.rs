@@ -39,18 +39,24 @@ pub fn fetch<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, id: Digest
     let (table, reading) = (table.clone(), reading.clone());
     let lookup = Lookup { table, reading, id, spot, tried: None, fault: None, turns: 0, done };
     match places.pop() {
-        Some(place) => lookup.read(place, false),
+        Some(place) => lookup.read(place, None),
         None => lookup.look(),
     }
 }
 
 impl<I: Finds> Lookup<I> {
     /// Read the record at a place, and learn what lies behind it if the table had to be read for this one.
-    fn read(self, place: Place, is_by_table: bool) {
+    fn read(self, place: Place, by: Option<Arc<Current>>) {
         let (log, id, bytes) = (self.reading.log.clone(), self.id, self.reading.first_read(place));
-        let table = self.table.clone();
+        let (table, is_by_table) = (self.table.clone(), by.is_some());
         let arrived = move |read: Result<RawRecord, LogFault>| match read {
-            Ok(record) if record.header.kind.is_indexed() => (self.done)(found(record)),
+            Ok(record) if record.header.kind.is_indexed() => {
+                if let Some(current) = by {
+                    // What lies behind it may have pushed out its own copy, by which others tell that it is the newest.
+                    self.table.keep_copy(self.spot, place, &current);
+                }
+                (self.done)(found(record));
+            }
             Ok(_) | Err(LogFault::Another) => {
                 self.reading.false_reads.fetch_add(1, Relaxed);
                 Lookup { tried: Some(place), fault: None, ..self }.look();
@@ -75,7 +81,7 @@ impl<I: Finds> Lookup<I> {
             return (self.done)(Fetched::Missing);
         }
         match self.table.known(self.spot) {
-            Known::At(place) if self.may_try(place) => return self.read(place, false),
+            Known::At(place) if self.may_try(place) => return self.read(place, None),
             Known::At(place) => return self.end(Some(place)),
             Known::Absent => return self.end(None),
             Known::Ask => {}
@@ -84,10 +90,10 @@ impl<I: Finds> Lookup<I> {
         let Some(number) = current.number.filter(|_| self.turns <= MOST_TURNS) else {
             return self.end(None);
         };
-        let (device, plan) = (self.reading.log.device.clone(), self.table.plan);
+        let (log, saved) = (self.reading.log.clone(), self.table.plan.saved);
         let page = (number, self.table.cut.page(self.spot));
         self.table.reads.fetch_add(1, Relaxed);
-        page::read(&device, plan.saved, plan.stamp, page, move |content| self.arrived(&current, content));
+        page::read(&log, saved, page, move |content| self.arrived(current, content));
     }
 
     fn may_try(&self, place: Place) -> bool {
@@ -95,7 +101,7 @@ impl<I: Finds> Lookup<I> {
     }
 
     /// A page was read.
-    fn arrived(self, current: &Current, content: Result<&[u8], LogFault>) {
+    fn arrived(self, current: Arc<Current>, content: Result<&[u8], LogFault>) {
         let (table, log) = (self.table.clone(), &self.reading.log);
         let content = match content {
             Ok(content) => content,
@@ -107,9 +113,9 @@ impl<I: Finds> Lookup<I> {
                 return (self.done)(Fetched::Failed(read_error(fault)));
             }
         };
-        match say(&table.cut, content, self.spot, |slot| table.place_of(current, slot)) {
-            Said::At(place) if !table.keep_copy(self.spot, place, current) => self.look(),
-            Said::At(place) if self.may_try(place) => self.read(place, true),
+        match say(&table.cut, content, self.spot, |slot| table.place_of(&current, slot)) {
+            Said::At(place) if !table.keep_copy(self.spot, place, &current) => self.look(),
+            Said::At(place) if self.may_try(place) => self.read(place, Some(current)),
             // It was stored, or written once more, while the page was being read.
             _ if table.changes.get(self.spot).is_some() => self.look(),
             Said::At(place) => self.end(Some(place)),

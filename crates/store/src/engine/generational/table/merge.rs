@@ -5,16 +5,13 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::changes::Change;
 use super::page::{self, Merge};
-use super::{Current, Plan, Table};
-use crate::device::{Device, blocking};
+use super::{Current, Table};
+use crate::device::Device;
 use crate::engine::Place;
 use crate::engine::segments::Slot;
 use crate::index::resident::Entry;
 use crate::layout::Segments;
-use crate::memory::AlignedBuf;
-
-/// Bytes of the table that a merge reads at once: on a spinning disk, each run costs it two seeks.
-const RUN_BYTES: u64 = 1 << 20;
+use crate::layout::snapshot::Run;
 
 /// A merge that is under way.
 #[derive(Default)]
@@ -23,8 +20,7 @@ pub struct Merging {
     live_in: Vec<u32>,
     /// By so many rounds empty slots grow older.
     rounds: u64,
-    /// Pages that were read together, from this one on.
-    ahead: Option<(u64, AlignedBuf)>,
+    run: Run,
 }
 
 impl Table {
@@ -32,14 +28,14 @@ impl Table {
     pub fn merge_begins(&self, rounds: u64) {
         self.displaced.snapshot_begins();
         self.changes.merge_begins();
-        *self.merging.lock() = Merging { live_in: vec![0; self.live_in.len()], rounds, ahead: None };
+        *self.merging.lock() = Merging { live_in: vec![0; self.live_in.len()], rounds, run: Run::default() };
     }
 
     /// A page of the new table.
     pub fn merge(&self, device: &dyn Device, page: u64, worth: impl Fn(u8, Place) -> u64) -> Vec<u8> {
         let current = self.current();
         let mut merging = self.merging.lock();
-        let before = current.number.map(|number| self.page_before(device, &mut merging, number, page));
+        let before = current.number.map(|number| self.snapshots(device).page_of_run(&mut merging.run, number, page));
         let is_lost = before == Some(None);
         if is_lost {
             // What it led to is lost. What that had displaced is to stay away all the same.
@@ -80,28 +76,6 @@ impl Table {
             false => self.filter.renew(page, held.into_iter()),
         }
         content
-    }
-
-    /// A page of the table that is being merged, from a run of pages. Alone and once more, if the disk failed for a moment. `None` if it
-    /// cannot be read.
-    fn page_before(&self, device: &dyn Device, merging: &mut Merging, number: u64, page: u64) -> Option<Vec<u8>> {
-        let Plan { saved, stamp, .. } = self.plan;
-        let page_bytes = saved.page_bytes();
-        let pages = (RUN_BYTES / page_bytes).clamp(1, self.cut.shape.shards().saturating_sub(page).max(1));
-        let is_in = |(first, run): &(u64, AlignedBuf)| {
-            page.checked_sub(*first).is_some_and(|nth| (nth + 1) * page_bytes <= run.len() as u64)
-        };
-        if !merging.ahead.as_ref().is_some_and(is_in) {
-            let run = blocking::read(device, saved.page_at(number, page), (pages * page_bytes) as usize);
-            merging.ahead = run.ok().map(|run| (page, run));
-        }
-        let in_run = || {
-            let (first, run) = merging.ahead.as_ref()?;
-            let from = (page.checked_sub(*first)? * page_bytes) as usize;
-            let bytes = run.get(from..from.checked_add(page_bytes as usize)?)?;
-            Some(saved.content(stamp, number, page, bytes)?.to_vec())
-        };
-        in_run().or_else(|| (0..2).find_map(|_| self.snapshots(device).page(number, page)))
     }
 
     /// All pages are on the disk, as the snapshot of this number; or they are not.

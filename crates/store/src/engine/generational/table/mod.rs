@@ -49,8 +49,9 @@ use self::changes::{Change, Changes};
 use self::page::Said;
 use self::spot::{Cut, Spot};
 use self::superseded::Superseded;
+use super::format::Format;
 use crate::device::Device;
-use crate::engine::segments::{Choices, Displaced, Finds, MOST_HITS, Recalled, Slot, WAYS};
+use crate::engine::segments::{Displaced, Finds, MOST_HITS, Recalled, Slot, WAYS};
 use crate::engine::{Kind, Place, Places, Probe};
 use crate::index::resident::Entry;
 use crate::index::{Filter, Resident, SlotBits};
@@ -70,8 +71,8 @@ pub struct Plan {
     pub saved: SnapshotLayout,
     /// Slots.
     pub slots: u64,
-    /// In how many sets an object may be.
-    pub choices: Choices,
+    /// How it lies there.
+    pub format: Format,
     /// Bytes of memory, for all of it.
     pub memory_bytes: u64,
     /// The likely size of an object.
@@ -129,9 +130,9 @@ enum Known {
 impl Table {
     /// An empty one, to load pages into. Allocates what it needs.
     pub fn new(plan: &Plan) -> Self {
-        let Plan { saved, slots, choices, memory_bytes, mean_object_bytes, layout, .. } = *plan;
+        let Plan { saved, slots, format, memory_bytes, mean_object_bytes, layout, .. } = *plan;
         let sets = slots.div_ceil(WAYS as u64).max(1);
-        let cut = Cut::of(sets, choices);
+        let cut = Cut::of(sets, format);
         let objects = (layout.log_bytes() / mean_object_bytes.max(1)).clamp(1, sets * WAYS as u64);
         let displaced = Displaced::unknown(sets);
         let left = memory_bytes.saturating_sub(displaced.allocated_bytes());

@@ -1,14 +1,11 @@
 //! One page of the table: what it says of a spot, and the page that follows it.
 
-use std::sync::Arc;
-
 use super::changes::Change;
 use super::spot::{Cut, Spot};
-use crate::device::{Device, Op, Outcome, Request};
+use crate::device::{Op, Outcome, Request};
 use crate::engine::segments::{Set, Sets, Slot, WAYS};
 use crate::layout::log::LogFault;
-use crate::layout::{SnapshotLayout, Stamp};
-use crate::memory::AlignedBuf;
+use crate::layout::{Log, SnapshotLayout};
 use crate::terms::Place;
 
 /// What a page says of a spot.
@@ -33,22 +30,25 @@ pub fn trim(cut: &Cut, page: u64, content: &mut Vec<u8>) {
     content.truncate(cut.shape.bytes_of(cut.shape.sets_in(page).end.saturating_sub(1)).end);
 }
 
-/// Read a page of the table of this number. `done` is told what it holds, on the device's thread; or that the device failed, or what it
-/// gave is not that page.
+/// Read a page of the table of this number, with the device, the buffers and the stamp of a log. `done` is told what it holds, on the device's
+/// thread; or that the device failed, or what it gave is not that page.
 pub fn read(
-    device: &Arc<dyn Device>,
+    log: &Log,
     saved: SnapshotLayout,
-    stamp: Stamp,
     (number, page): (u64, u64),
     done: impl FnOnce(Result<&[u8], LogFault>) + Send + 'static,
 ) {
+    let (stamp, pool) = (log.stamp, log.pool.clone());
     let arrived = move |outcome: Outcome| match (outcome.result, outcome.buffer) {
-        (Ok(()), Some(bytes)) => done(saved.content(stamp, number, page, &bytes).ok_or(LogFault::Corrupt)),
+        (Ok(()), Some(bytes)) => {
+            let bytes = pool.lend(bytes);
+            done(saved.content(stamp, number, page, &bytes).ok_or(LogFault::Corrupt));
+        }
         _ => done(Err(LogFault::Device)),
     };
-    let into = AlignedBuf::zeroed(saved.page_bytes() as usize);
+    let into = log.pool.take(saved.page_bytes() as usize);
     let request = Request::Read { at: saved.page_at(number, page), into };
-    device.submit(Op { request, done: Box::new(arrived) });
+    log.device.submit(Op { request, done: Box::new(arrived) });
 }
 
 /// What the page says, where `place` tells where a slot leads, if it leads anywhere still.

@@ -2,7 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::engine::segments::{Choices, SLOT_BITS, fingerprint};
+use super::super::format::Format;
+use crate::engine::segments::{Choices, fingerprint};
 use crate::index::Shape;
 
 /// A pair of sets, by the one of the two that stands for both, and a fingerprint: of objects with the same, the table holds one.
@@ -32,8 +33,8 @@ pub struct Cut {
 
 impl Cut {
     /// Of so many sets.
-    pub fn of(sets: u64, choices: Choices) -> Self {
-        Cut { shape: Shape::of(sets, SLOT_BITS), choices }
+    pub fn of(sets: u64, format: Format) -> Self {
+        Cut { shape: format.shape(sets), choices: format.choices() }
     }
 
     /// Where the object of this hash belongs.

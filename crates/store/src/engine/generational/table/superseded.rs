@@ -14,8 +14,8 @@ const WORD: u64 = 64;
 
 /// See the module. Memory: 8 to 32 bytes a segment.
 pub struct Superseded {
-    /// Places of a part.
-    units: u64,
+    /// Places of a segment, and of a part.
+    units: (u64, u64),
     words_each: usize,
     words: Box<[AtomicU64]>,
 }
@@ -24,14 +24,17 @@ impl Superseded {
     /// Of a log cut so. Everything counts.
     pub fn new(layout: &LogLayout) -> Self {
         let words_each = (layout.region_bytes / PART_BYTES).div_ceil(WORD).max(1);
-        let units = (layout.region_bytes / layout.unit / (words_each * WORD)).max(1);
+        let units = layout.region_bytes / layout.unit;
+        let units = (units, (units / (words_each * WORD)).max(1));
         let words = (0..layout.regions * words_each).map(|_| AtomicU64::new(0)).collect();
         Superseded { units, words_each: words_each as usize, words }
     }
 
     fn at(&self, position: u32) -> Option<(&AtomicU64, u64)> {
-        let part = u64::from(position) / self.units;
-        Some((self.words.get((part / WORD) as usize)?, 1 << (part % WORD)))
+        let (in_segment, in_part) = self.units;
+        let (segment, part) = (u64::from(position) / in_segment, u64::from(position) % in_segment / in_part);
+        let word = self.words_of(segment as usize).nth((part / WORD) as usize)?;
+        Some((word, 1 << (part % WORD)))
     }
 
     /// The record at a position counts no more.
@@ -91,16 +94,19 @@ mod tests {
 
     #[test]
     fn what_lies_beside_it_is_suspected_with_it() {
-        for (disk, parts, words_each) in [(16 << 20, 64, 1), (256 << 20, 128, 2), (4 << 30, 256, 4), (1 << 40, 256, 4)]
+        let of = |disk, parts, words| (LogLayout::new(0, disk, 4096).unwrap(), parts, words);
+        // Of 256 TiB a part would be less than what a position counts.
+        let huge = LogLayout { unit: 64 << 10, regions: 4, ..of(4 << 30, 0, 0).0 };
+        for (layout, parts, words_each) in
+            [of(16 << 20, 64, 1), of(256 << 20, 128, 2), of(4 << 30, 256, 4), of(1 << 40, 256, 4), (huge, 128, 4)]
         {
-            let layout = LogLayout::new(0, disk, 4096).unwrap();
             let superseded = Superseded::new(&layout);
             let units = (layout.region_bytes / layout.unit) as u32;
             let part = units / parts;
             assert_eq!(superseded.words_each, words_each, "{layout:?}");
             // In the second segment.
             let at = units + part * 5;
-            superseded.note(at + 1);
+            superseded.note(at + part / 2);
             let spoilt = (0..units * 3).step_by(part as usize).filter(|at| !superseded.is_none_near(*at));
             assert_eq!(spoilt.collect::<Vec<_>>(), [at], "{layout:?}");
             assert!(superseded.is_none_near(at - 1) && superseded.is_none_near(at + part));

@@ -52,9 +52,8 @@ pub fn fetch_any<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, turn: 
     let Some(number) = current.number else {
         return keep(table, reading, Walked { number: None, page, positions: changed(table, page) }, nth, done);
     };
-    let (table, reading, plan) = (table.clone(), reading.clone(), table.plan);
-    let device = reading.log.device.clone();
-    page::read(&device, plan.saved, plan.stamp, (number, page), move |content| {
+    let (table, reading, log) = (table.clone(), reading.clone(), reading.log.clone());
+    page::read(&log, table.plan.saved, (number, page), move |content| {
         let mut positions = content.map(|content| unchanged(&table, &current, page, content)).unwrap_or_default();
         positions.extend(changed(&table, page));
         if table.current().number != Some(number) {
