@@ -428,11 +428,12 @@ fn notes() -> Vec<String> {
          memory are what has changed since, a Bloom filter over each page, and copies of entries (8 bits of hash, 2 of hits, 28 of position), \
          which leave by a variant of CLOCK. Filter and copies are the store's code. Changes are counted as 70 bits each.",
         "`The engine itself` is `generational` with its index on the disk (`engines::INDEX_MEMORY`), over a disk in memory, told the mean size of the \
-         objects. Its pages are those of its snapshots, of 48 KiB, with 46 bits a slot (12 of hash, 2 of hits, 32 of position) and a \
+         objects. Its pages are blocks of 4 KiB, with 46 bits a slot (12 of hash, 2 of hits, 32 of position) and a \
          quarter more slots than objects of that size. A change takes 9 bytes of a cell, and as many may come as make the table a twentieth of what is written, or as a \
-         quarter of the memory has room for. A copy has 46 bits. There are 256 copies at the least, and a few KiB of other tables: on small disks that is many \
-         bits an object, `bits taken`. It reads nothing along, and long records in two requests, which the simulation leaves out: what its index in memory reads a \
-         hit beyond one is for those.",
+         quarter of the memory has room for. A copy has 10 bits of hash, 2 of hits, and as many of position as the disk asks for: 26 to 32. There are 256 copies at the \
+         least, and a few KiB of other tables: on small disks that is many bits an object, `bits taken`. It reads along as the simulation does, but \
+         only where no record of a part of the segment was replaced or removed. It reads three times the mean of a segment's records at first, as far as their class of size goes. \
+         What its index in memory reads a hit beyond one is for longer records, and for the parts of large objects, which the simulation leaves out.",
         "A hit takes one read if memory leads to the record, and two by the table; then 32 KiB behind the record are read along, and the entries \
          of what lies there are copied. A miss takes none where the filter knows better, and one by the table. Where the copy of another object \
          has the same hash, there is one more. Lookups count once as many bytes have been stored as the disk has.",
