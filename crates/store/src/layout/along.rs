@@ -31,10 +31,11 @@ impl Log {
         let wanted = Wanted { place, of: Some(of), may_grow: true, alone_bytes: guess, ahead: None };
         let log = self.clone();
         let arrived = move |skip: usize, outcome: Outcome| {
-            let Some(buffer) = log.lent(outcome) else {
+            let Some(buffer) = outcome.buffer.filter(|_| outcome.result.is_ok()) else {
                 // Perhaps only what lies behind it cannot be read.
                 return log.read_disk(wanted, guess, done);
             };
+            let buffer = log.pool.lend(buffer);
             match log.parse(&wanted, &buffer, skip, false) {
                 Ok(record) => {
                     let bytes = record.header.record_bytes();

@@ -17,6 +17,7 @@
 //! wrote it that knows of none, and leaves zeroes there.
 
 use std::io;
+use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -88,9 +89,9 @@ impl SnapshotLayout {
     }
 }
 
-/// Pages that were read together. Memory: 1 MiB, or one page.
+/// Pages that were read together, from the first to behind the last; without bytes if they could not be. Memory: 1 MiB, or one page.
 #[derive(Default)]
-pub struct Run(Option<(u64, AlignedBuf)>);
+pub struct Run(Range<u64>, Option<AlignedBuf>);
 
 fn page_stamp(stamp: Stamp, snapshot: u64, page: u64, content: &[u8]) -> [u8; STAMP_BYTES] {
     let mut bytes = Vec::with_capacity(STAMP_BYTES);
@@ -192,20 +193,17 @@ impl Snapshots<'_> {
     }
 
     /// Read one page of the snapshot of this number with those behind it, which are asked for next, or from those that were read so. If
-    /// that fails, alone: a part of the disk may be bad, or have failed for a moment. `None` if it is not as it was written.
+    /// that failed, each of them alone: a part of the disk may be bad, or have failed for a moment. `None` if it is not as it was written.
     pub fn page_of_run(&self, run: &mut Run, snapshot: u64, page: u64) -> Option<Vec<u8>> {
         let page_bytes = self.layout.page_bytes();
-        let is_in = |(first, run): &(u64, AlignedBuf)| {
-            page.checked_sub(*first).is_some_and(|nth| (nth + 1) * page_bytes <= run.len() as u64)
-        };
-        if !run.0.as_ref().is_some_and(is_in) {
-            let bytes = (self.layout.run(page) * page_bytes) as usize;
-            run.0 = blocking::read(self.device, self.layout.page_at(snapshot, page), bytes).ok().map(|run| (page, run));
+        if !run.0.contains(&page) {
+            let pages = self.layout.run(page);
+            let bytes = blocking::read(self.device, self.layout.page_at(snapshot, page), (pages * page_bytes) as usize);
+            *run = Run(page..page + pages, bytes.ok());
         }
         let in_run = || {
-            let (first, run) = run.0.as_ref()?;
-            let from = (page.checked_sub(*first)? * page_bytes) as usize;
-            let bytes = run.get(from..from.checked_add(page_bytes as usize)?)?;
+            let from = (page.checked_sub(run.0.start)? * page_bytes) as usize;
+            let bytes = run.1.as_ref()?.get(from..from.checked_add(page_bytes as usize)?)?;
             Some(self.layout.content(self.stamp, snapshot, page, bytes)?.to_vec())
         };
         in_run().or_else(|| (0..2).find_map(|_| self.page(snapshot, page)))
@@ -266,5 +264,44 @@ impl Snapshots<'_> {
         let (checked, mut sum) = block.split_at_checked(EPOCH_CHECKED_BYTES)?;
         let epoch = take_u64(&mut checked.get(EPOCH_AT..)?)?;
         (take_u64(&mut sum)? == xxh3_64_with_seed(checked, self.stamp.seed)).then_some(epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use super::*;
+    use crate::device::wrap::{Fault, Faulty};
+    use crate::device::{Medium, Memory, Request};
+
+    /// The run over a bad sector fails, and its other pages are read alone. Each of those began a run over the sector once more, which on a
+    /// spinning disk takes seconds each time.
+    #[test]
+    fn a_bad_sector_is_run_into_once() {
+        let layout = SnapshotLayout { base: 4096, page_content_bytes: 4048, pages: 600 };
+        let medium = Medium::zeroed((4096 + 2 * layout.area_bytes()) as usize);
+        let (stamp, header) = (Stamp { seed: 7 }, SnapshotHeader { number: 2, up_to: Place(1), epoch: 0 });
+        let content = |page: u64| vec![page as u8; 4048];
+        let sound = Memory::over(&medium);
+        Snapshots { device: &sound, layout, stamp }.write(header, content, || Ok(())).unwrap();
+        assert_eq!(sound.counters().writes, 3 + 1, "runs of 1 MiB, and the header");
+
+        let (bad, requests) = (layout.page_at(2, 300), Arc::new(AtomicU64::new(0)));
+        let counted = requests.clone();
+        let faults = move |_, request: &Request| {
+            counted.fetch_add(1, Relaxed);
+            let is_over = request.extent().is_some_and(|(at, bytes)| (at..at + bytes as u64).contains(&bad));
+            is_over.then_some(Fault::Error)
+        };
+        let device = Faulty::new(Arc::new(Memory::over(&medium)), faults);
+        let (snapshots, mut run) = (Snapshots { device: &device, layout, stamp }, Run::default());
+        for page in 0..600 {
+            let expected = (page != 300).then(|| content(page));
+            assert_eq!(snapshots.page_of_run(&mut run, 2, page), expected, "page {page}");
+        }
+        // Three runs, 255 pages alone, and the bad one twice.
+        assert_eq!(requests.load(Relaxed), 3 + 255 + 2);
     }
 }

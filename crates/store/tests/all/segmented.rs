@@ -188,8 +188,9 @@ fn a_stop_saves_the_index_and_a_crash_has_the_summaries() {
     };
     let plan = options();
     let (calls, found, damaged) = look(&medium);
-    // Two headers and every page read; two headers written, and a sync.
-    assert_eq!((calls, damaged), (2 + plan.saved.pages + 3, 0));
+    // Two headers read, and the pages, which are one run; two headers written, and a sync.
+    assert!(plan.saved.pages > 1 && plan.saved.area_bytes() < 1 << 20);
+    assert_eq!((calls, damaged), (2 + 1 + 3, 0));
     // A fresh segment was begun, so the oldest may have been cleaned for it.
     let lost: Vec<_> = (0..600).filter(|n| found[*n] != all[*n]).collect();
     let first = all.iter().position(Option::is_some).unwrap();

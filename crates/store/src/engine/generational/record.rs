@@ -26,7 +26,7 @@ pub static FORMAT: Setting = Setting {
     made_with: "an index of format",
     unit: "",
     missing: "has no index of several formats",
-    out_of_range: "",
+    out_of_range: "there is no format {} of this engine's index",
     nothing: Some(Format::NEWEST as u64),
 };
 

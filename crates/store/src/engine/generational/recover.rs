@@ -31,6 +31,7 @@ use crate::layout::frontier::Begin;
 use crate::layout::scan::Scan;
 use crate::layout::{Frontier, LogLayout, Segments, SnapshotHeader, Snapshots, SummaryEntry};
 use crate::replace::Generations;
+use crate::replace::generations::{Log as LogNumber, Shape};
 
 /// What was found, ready for use.
 pub struct Opened {
@@ -108,7 +109,7 @@ pub fn open(device: &Arc<dyn Device>, options: &GenerationalOptions) -> Result<O
     let policy = Generations::new(layout.log_bytes(), layout.region_bytes, options.value);
     let is_clean = was_closed && damaged == 0;
     let found = match loaded {
-        Some(loaded) if is_clean => as_saved(device, options, loaded),
+        Some(loaded) if is_clean => as_saved(device, options, loaded, policy.shape()),
         loaded => after_a_crash(device, options, loaded, up_to, &policy)?,
     };
     if !options.read_only {
@@ -193,8 +194,8 @@ fn over(
     device: &Arc<dyn Device>,
     options: &GenerationalOptions,
     slots: Slots,
-    before: &Ledger,
-    ledger: &Ledger,
+    (before, ledger): (&Ledger, &Ledger),
+    shape: Shape,
 ) -> (AnyIndex, Arc<Segments>, Tally) {
     let layout = options.layout;
     let homes = (0..ledger.segments.len()).filter_map(|number| ledger.home(number));
@@ -216,11 +217,13 @@ fn over(
         }
         Slots::Disk(table, number) => {
             let homes = (0..layout.regions as usize).map(|at| before.home(at).map_or(0, |home| home.0 + 1));
-            // Those of a segment of which nothing has changed since the snapshot.
+            // Those of a segment of which nothing has changed since the snapshot. Where large objects are, one knows little: beside their
+            // parts there are few records.
             let objects = |at: usize| {
                 let known = |ledger: &Ledger| ledger.segments.get(at).map(|(known, _)| *known).unwrap_or_default();
                 let after = known(ledger);
-                (after.home == 0 || known(before) == after).then_some(after.objects)
+                let is_known = known(before) == after && !shape.is_large(LogNumber(after.log));
+                (after.home == 0 || is_known).then_some(after.objects)
             };
             AnyIndex::Disk(Arc::new(table.over(segments.clone(), number, homes.collect(), objects, &before.superseded)))
         }
@@ -228,9 +231,9 @@ fn over(
     (index, segments, tally)
 }
 
-fn as_saved(device: &Arc<dyn Device>, options: &GenerationalOptions, loaded: Loaded) -> Found {
+fn as_saved(device: &Arc<dyn Device>, options: &GenerationalOptions, loaded: Loaded, shape: Shape) -> Found {
     let Loaded { slots, ledger, .. } = loaded;
-    let (index, segments, tally) = over(device, options, slots, &ledger, &ledger);
+    let (index, segments, tally) = over(device, options, slots, (&ledger, &ledger), shape);
     Found { index, segments, tally, ledger, damaged: 0, is_void: false }
 }
 
@@ -278,7 +281,7 @@ fn after_a_crash(
         let segments = vec![Default::default(); layout.regions as usize];
         let ledger =
             Ledger { next_number, newest, now: before.now, segments, learned: before.learned, ..Ledger::default() };
-        let (index, segments, tally) = over(device, options, Slots::none(options), &ledger, &ledger);
+        let (index, segments, tally) = over(device, options, Slots::none(options), (&ledger, &ledger), policy.shape());
         let damaged = scan.damaged.borrow().len() as u64 + u64::from(is_unreadable);
         return Ok(Found { index, segments, tally, ledger, damaged, is_void: true });
     }
@@ -308,7 +311,7 @@ fn after_a_crash(
     };
     let ledger =
         Ledger { next_number, newest, now: before.now, segments, learned: before.learned.clone(), ..Ledger::default() };
-    let (index, segments, tally) = over(device, options, slots, &before, &ledger);
+    let (index, segments, tally) = over(device, options, slots, (&before, &ledger), policy.shape());
     let mut entries: Vec<SummaryEntry> = regions.into_iter().flatten().flat_map(|alone| alone.entries).collect();
     entries.retain(|entry| entry.number >= up_to);
     entries.sort_unstable_by_key(|entry| entry.number);
@@ -328,8 +331,8 @@ fn behind_what_was_on_its_way(newest: Place, number: u64, layout: LogLayout, pol
 }
 
 /// What a region that the snapshot does not know, or knew while it was being written, says of itself. Whose it is follows from
-/// the size of its objects. One object too many is counted: there may be records that nothing led to, of which a part was lost, or that have
-/// landed since. So it never seems that all there is counts, and nothing in it is read along.
+/// the size of its objects. One object too many is counted where there are any: there may be records that nothing led to, of which a part was
+/// lost, or that have landed since. So it never seems that all there is counts, and nothing in it is read along.
 fn found_anew(alone: &Alone, before: Option<Known>, policy: &Generations, now: u64) -> Known {
     let objects = alone.entries.iter().filter(|entry| entry.kind.is_indexed()).count() as u32;
     let log = match u64::from(objects) {
@@ -340,7 +343,7 @@ fn found_anew(alone: &Alone, before: Option<Known>, policy: &Generations, now: u
         home: alone.region.0 + 1,
         log: before.map_or(log.0, |known| known.log),
         born: before.map_or(now, |known| known.born),
-        objects: objects + 1,
+        objects: objects + u32::from(objects > 0),
         bytes: alone.used,
         last_number: alone.entries.iter().map(|entry| entry.number).max().unwrap_or(0),
     }

@@ -128,9 +128,11 @@ impl Table {
             if number.is_none() || homes.get(nth) != Some(&home) {
                 live.store(0, Relaxed);
             }
-            let objects = objects(nth);
-            let all_count = objects == Some(live.load(Relaxed));
-            if !all_count && !(objects.is_some() && self.superseded.recall(nth, superseded)) {
+            let is_known = match objects(nth) {
+                Some(objects) => objects == live.load(Relaxed) || self.superseded.recall(nth, superseded),
+                None => false,
+            };
+            if !is_known {
                 self.superseded.suspect(nth);
             }
         }

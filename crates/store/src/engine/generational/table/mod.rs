@@ -84,7 +84,7 @@ pub struct Plan {
 }
 
 /// See the module. Memory: the budget, of which changes may take more for a moment (see [`Changes`]); 20 to 44 bytes a segment; a run of pages while they are
-/// merged, 1 MiB; and a page for each lookup that reads one.
+/// merged, and one while they are written, 1 MiB each; and a page for each lookup that reads one.
 pub struct Table {
     plan: Plan,
     cut: Cut,
