@@ -10,18 +10,19 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Bits that are set for each object, at the most.
 const MOST_HASHES: u32 = 12;
-/// Words of a page, at the most: bits are chosen by 32 bits of a hash.
-const MOST_WORDS: u64 = 1 << 26;
+/// Bits of a page, at the most: they are chosen by 32 bits of a hash.
+const MOST_BITS: u64 = 1 << 32;
 
 /// Bits of the filter by bits in all, in proportion between these. A larger filter would save reads of misses and cost reads of hits:
 /// `docs/lab/policies-memory.md`.
 const BITS: [(f64, f64); 7] = [(1.0, 0.0), (3.0, 0.8), (8.0, 2.0), (12.0, 2.5), (20.0, 3.5), (32.0, 7.0), (64.0, 7.0)];
 
-/// See the module. Memory: 8 bytes a word.
+/// See the module. Memory: its bits. Those of a page begin where those of the page before end, in the middle of a word too: a page may hold a
+/// few objects.
 pub struct Filter {
     words: Box<[AtomicU64]>,
     pages: u64,
-    words_a_page: u64,
+    bits_a_page: u64,
     hashes: u32,
 }
 
@@ -35,14 +36,14 @@ impl Filter {
     }
 
     /// Filters for so many pages that hold so many objects in all, within so many bytes; nothing is known to be absent where these are
-    /// not a word a page. Allocates all of it now.
+    /// not a bit a page. Allocates all of it now.
     pub fn within(pages: u64, objects: u64, bytes: u64) -> Filter {
         let pages = pages.max(1);
-        let words_a_page = (bytes / 8 / pages).min(MOST_WORDS);
-        let words = pages * words_a_page;
-        let bits_an_object = (words * 64) as f64 / objects.max(1) as f64;
+        let bits_a_page = (bytes / 8 * 64 / pages).min(MOST_BITS);
+        let bits = pages * bits_a_page;
+        let bits_an_object = bits as f64 / objects.max(1) as f64;
         let hashes = (bits_an_object * std::f64::consts::LN_2).round().clamp(1.0, f64::from(MOST_HASHES)) as u32;
-        Filter { words: (0..words).map(|_| AtomicU64::new(0)).collect(), pages, words_a_page, hashes }
+        Filter { words: (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), pages, bits_a_page, hashes }
     }
 
     /// The page of an object, from [`crate::Digest::low`]: scaled, as sets are chosen.
@@ -67,39 +68,53 @@ impl Filter {
 
     /// The same, of whoever divides objects among pages in another way.
     pub fn may_page_hold(&self, page: u64, id_low: u64) -> bool {
-        let words = self.page(page);
-        let is_set =
-            |bit: u64| words.get((bit / 64) as usize).is_some_and(|word| word.load(Relaxed) >> (bit % 64) & 1 == 1);
-        self.words_a_page == 0 || self.bits(id_low).all(is_set)
+        let from = page.saturating_mul(self.bits_a_page);
+        let is_set = |bit: u64| {
+            let bit = from.saturating_add(bit);
+            self.words.get((bit / 64) as usize).is_some_and(|word| word.load(Relaxed) >> (bit % 64) & 1 == 1)
+        };
+        self.bits_a_page == 0 || self.bits(id_low).all(is_set)
     }
 
     /// A page holds these objects, and no others. Lookups may go on meanwhile: what the page held before and holds still is always found,
     /// since each of its bits is set in both. What is new to it is found once this returns: keep it in memory until then, and until the
     /// page is on the disk. Renew a page from one thread at a time.
     pub fn renew(&self, page: u64, held: impl Iterator<Item = u64>) {
-        let mut words = vec![0_u64; self.words_a_page as usize];
-        for bit in held.flat_map(|id_low| self.bits(id_low)) {
+        let from = page.saturating_mul(self.bits_a_page) % 64;
+        let mut words = vec![0_u64; (from + self.bits_a_page).div_ceil(64) as usize];
+        for bit in held.flat_map(|id_low| self.bits(id_low)).map(|bit| from + bit) {
             if let Some(word) = words.get_mut((bit / 64) as usize) {
                 *word |= 1 << (bit % 64);
             }
         }
-        self.page(page).iter().zip(words).for_each(|(word, new)| word.store(new, Relaxed));
+        for ((word, own), new) in self.page(page).zip(words) {
+            // The others are another page's.
+            let _ = word.fetch_update(Relaxed, Relaxed, |word| Some(word & !own | new));
+        }
     }
 
     /// A page may hold anything.
     pub fn holds_all(&self, page: u64) {
-        self.page(page).iter().for_each(|word| word.store(u64::MAX, Relaxed));
+        for (word, own) in self.page(page) {
+            word.fetch_or(own, Relaxed);
+        }
     }
 
-    fn page(&self, page: u64) -> &[AtomicU64] {
-        let at = page.saturating_mul(self.words_a_page) as usize;
-        self.words.get(at..at.saturating_add(self.words_a_page as usize)).unwrap_or_default()
+    /// The words that a page has bits in, and which of each are its own.
+    fn page(&self, page: u64) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let from = page.saturating_mul(self.bits_a_page);
+        let to = from.saturating_add(self.bits_a_page);
+        let words = self.words.iter().zip(0_u64..).skip((from / 64) as usize);
+        words.take_while(move |(_, nth)| nth * 64 < to).map(move |(word, nth)| {
+            let (first, end) = (from.saturating_sub(nth * 64), (to - nth * 64).min(64));
+            (word, u64::MAX << first & u64::MAX >> (64 - end))
+        })
     }
 
     /// The bits of an object in its page's filter.
     fn bits(&self, id_low: u64) -> impl Iterator<Item = u64> + use<> {
         let hash = xxh3_64(&id_low.to_le_bytes());
-        let (first, step, bits) = (hash as u32, (hash >> 32) as u32 | 1, self.words_a_page * 64);
+        let (first, step, bits) = (hash as u32, (hash >> 32) as u32 | 1, self.bits_a_page);
         (0..self.hashes).map(move |nth| (u64::from(first.wrapping_add(nth.wrapping_mul(step))) * bits) >> 32)
     }
 }
@@ -145,9 +160,27 @@ mod tests {
         assert!(ids(1 << 50).take(400).filter(|id| filter.page_of(*id) == 3).all(|id| filter.may_hold(id)));
     }
 
+    /// A page with few objects had a whole word or none, so small ones had none.
+    #[test]
+    fn pages_share_words_and_do_not_disturb_each_other() {
+        for (pages, bits) in [(1000, 3.0), (333, 8.0), (1500, 1.0)] {
+            let filter = filled(pages, 2000, bits);
+            assert!(filter.allocated_bytes() > (2000.0 * bits / 8.0 * 0.7) as u64);
+            assert!(ids(0).take(2000).all(|id| filter.may_hold(id)));
+            let wrong = || ids(1 << 40).take(2000).filter(|id| filter.may_hold(*id)).count();
+            let before = wrong();
+            (0..pages).step_by(2).for_each(|page| filter.renew(page, std::iter::empty()));
+            let is_there = |id: &u64| filter.page_of(*id) % 2 == 1;
+            assert!(ids(0).take(2000).all(|id| filter.may_hold(id) == is_there(&id)));
+            assert!(before < 1700 && wrong() < before, "{before}, {}", wrong());
+            filter.holds_all(4);
+            assert!(ids(0).take(2000).all(|id| filter.may_hold(id) == (is_there(&id) || filter.page_of(id) == 4)));
+        }
+    }
+
     #[test]
     fn without_memory_everything_may_be_there() {
-        for filter in [Filter::within(100, 1000, 0), Filter::within(100, 1000, 799), Filter::within(0, 0, 0)] {
+        for filter in [Filter::within(100, 1000, 0), Filter::within(100, 1000, 8), Filter::within(0, 0, 0)] {
             filter.renew(0, ids(0).take(10));
             filter.renew(7777, ids(0).take(10));
             assert!(ids(0).take(100).all(|id| filter.may_hold(id)) && filter.pages() > 0);

@@ -292,7 +292,7 @@ mod tests {
         let counted = requests.clone();
         let faults = move |_, request: &Request| {
             counted.fetch_add(1, Relaxed);
-            let is_over = request.extent().is_some_and(|(at, bytes)| (at..at + bytes as u64).contains(&bad));
+            let is_over = request.extent().is_some_and(|(at, bytes)| (at..at + bytes).contains(&bad));
             is_over.then_some(Fault::Error)
         };
         let device = Faulty::new(Arc::new(Memory::over(&medium)), faults);
