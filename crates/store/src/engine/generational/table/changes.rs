@@ -5,8 +5,9 @@
 //!                  u8 bits 0-1 what: 0 empty, 1 there, 2 removed, 3 left | bits 2-3 hits | bit 4 since the last merge began
 //! ```
 //!
-//! A shard holds the changes of some pages by linear probing, and where one belongs follows from its place in the table. So the changes
-//! of one page lie together. Nothing is taken out but by [`Changes::merged`], so no cell is a gap.
+//! A shard holds the changes of some pages by linear probing, and where one belongs follows from its place in the table. They lie in the order
+//! of their keys: so the changes of one page lie together, and who looks for one that is not there stops at the first with a higher key,
+//! however full the shard is. Nothing is taken out but by [`Changes::merged`], so no cell is a gap.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -97,14 +98,18 @@ impl Changes {
     }
 
     fn in_shards(merged_at: u64, sets: u64, sets_a_page: u64, sets_a_shard: u64) -> Self {
-        let pages_each = (sets_a_shard / sets_a_page.max(1)).max(1);
-        let sets_each = (sets_a_page * pages_each).clamp(1, u64::from(u32::MAX) / FINGERPRINTS);
+        let sets_a_page = sets_a_page.max(1);
+        // As many pages in each as in the others, or one less: a shard that is half empty is as good as half a shard.
+        let (pages, shards) = (sets.div_ceil(sets_a_page), sets.div_ceil(sets_a_shard.max(1)).max(1));
+        let sets_each = (pages.div_ceil(shards) * sets_a_page).clamp(1, u64::from(u32::MAX) / FINGERPRINTS);
         let shards = sets.div_ceil(sets_each).max(1);
         // While some are merged others come, and no shard is filled just as the others are.
         let cells = (merged_at.div_ceil(shards) as usize).saturating_mul(4) / 3 + LEAST_CELLS;
-        let shard =
-            || Mutex::new(Shard { cells: vec![[0; CELL_BYTES]; cells], used: 0, span: sets_each * FINGERPRINTS });
-        Changes { shards: (0..shards).map(|_| shard()).collect(), sets_each, cells, count: AtomicU64::new(0) }
+        let shard = |number: u64| {
+            let sets = sets.saturating_sub(number * sets_each).clamp(1, sets_each);
+            Mutex::new(Shard { cells: vec![[0; CELL_BYTES]; cells], used: 0, span: sets * FINGERPRINTS })
+        };
+        Changes { shards: (0..shards).map(shard).collect(), sets_each, cells, count: AtomicU64::new(0) }
     }
 
     /// How many there are.
@@ -163,18 +168,15 @@ impl Changes {
     pub fn in_sets(&self, sets: &Range<u64>) -> Vec<(Spot, Change)> {
         let (number, mut found) = (sets.start / self.sets_each, Vec::new());
         let Some(shard) = self.shards.get(number as usize).map(|shard| shard.lock()) else { return found };
-        let (from, cells) = (self.key(Spot { pair: sets.start, fingerprint: 0 }), shard.cells.len());
+        let from = self.key(Spot { pair: sets.start, fingerprint: 0 });
         let to = u64::from(from) + (sets.end - sets.start) * FINGERPRINTS;
-        let (first, last) = (shard.cell_of(from), ((to - 1) * cells as u64 / shard.span) as usize);
-        for nth in 0..cells {
-            let Some((key, change, _)) = shard.cells.get((first + nth) % cells).and_then(decode) else {
-                if first + nth >= last {
-                    break;
-                }
-                continue;
-            };
-            if (u64::from(from)..to).contains(&u64::from(key)) {
-                found.push((self.spot(number, key), change));
+        let (first, last) = (shard.cell_of(from), shard.cell_of((to - 1) as u32));
+        for (at, cell) in shard.cells.iter().enumerate().skip(first) {
+            match decode(cell) {
+                Some((key, ..)) if u64::from(key) >= to => break,
+                Some((key, change, _)) if key >= from => found.push((self.spot(number, key), change)),
+                None if at > last => break,
+                Some(_) | None => {}
             }
         }
         found
@@ -216,42 +218,59 @@ impl Changes {
 }
 
 impl Shard {
+    /// Where a key belongs if nothing is in its way. Behind the last such cell is room for those that something is in the way of.
     fn cell_of(&self, key: u32) -> usize {
-        (u64::from(key) * self.cells.len() as u64 / self.span) as usize
+        let cells = self.cells.len() - self.cells.len() / 16;
+        ((u64::from(key) * cells as u64 / self.span) as usize).min(cells.saturating_sub(1))
     }
 
-    /// The cell of a key, or the empty one where it would be; `None` if every cell is another's.
-    fn find(&self, key: u32) -> Option<(usize, Option<(Change, bool)>)> {
-        let (first, cells) = (self.cell_of(key), self.cells.len());
-        (0..cells).map(|nth| (first + nth) % cells).find_map(|at| match decode(self.cells.get(at)?) {
-            None => Some((at, None)),
-            Some((other, change, is_fresh)) => (other == key).then_some((at, Some((change, is_fresh)))),
-        })
+    /// The cell of a key and what it says, or the cell where it would be: an empty one, one with a higher key, or behind the last.
+    fn find(&self, key: u32) -> (usize, Option<(Change, bool)>) {
+        let first = self.cell_of(key);
+        for (at, cell) in self.cells.iter().enumerate().skip(first) {
+            match decode(cell) {
+                Some((other, change, is_fresh)) if other == key => return (at, Some((change, is_fresh))),
+                Some((other, ..)) if other < key => {}
+                Some(_) | None => return (at, None),
+            }
+        }
+        (self.cells.len(), None)
     }
 
     /// Whether it is a further one.
     fn put(&mut self, key: u32, change: Change) -> bool {
-        if self.used + 1 >= self.cells.len() {
+        let cell = encode(key, change, true);
+        loop {
+            let (at, before) = self.find(key);
+            let rest = self.cells.get_mut(at..).unwrap_or_default();
+            if before.is_some() {
+                rest.iter_mut().take(1).for_each(|to| *to = cell);
+                return false;
+            }
+            if let Some(free) = rest.iter().position(|cell| decode(cell).is_none()) {
+                // Those with higher keys make room.
+                rest.get_mut(..=free).unwrap_or_default().rotate_right(1);
+                rest.iter_mut().take(1).for_each(|to| *to = cell);
+                self.used += 1;
+                return true;
+            }
             self.grow();
         }
-        let Some((at, before)) = self.find(key) else { return false };
-        if let Some(cell) = self.cells.get_mut(at) {
-            *cell = encode(key, change, true);
-        }
-        self.used += usize::from(before.is_none());
-        before.is_none()
     }
 
+    /// A quarter more cells. What is there is spread anew, in its order.
     fn grow(&mut self) {
         let larger = vec![[0; CELL_BYTES]; self.cells.len() / 4 * 5 + LEAST_CELLS];
         let before = std::mem::replace(&mut self.cells, larger);
+        let mut next = 0;
         for cell in before {
-            if let Some((key, ..)) = decode(&cell)
-                && let Some((at, _)) = self.find(key)
-                && let Some(to) = self.cells.get_mut(at)
-            {
-                *to = cell;
+            let Some((key, ..)) = decode(&cell) else { continue };
+            let at = self.cell_of(key).max(next);
+            match self.cells.get_mut(at) {
+                Some(to) => *to = cell,
+                None => self.cells.push(cell),
             }
+            next = at + 1;
         }
     }
 }
@@ -259,7 +278,7 @@ impl Shard {
 impl At<'_> {
     /// What is known.
     pub fn get(&self) -> Option<Change> {
-        self.shard.find(self.key)?.1.map(|(change, _)| change)
+        self.shard.find(self.key).1.map(|(change, _)| change)
     }
 
     /// This is so from now on.
@@ -269,7 +288,7 @@ impl At<'_> {
 
     /// It was asked for once more, where it lies. No change that has to be merged.
     pub fn count_hit(&mut self, most: u8) {
-        if let Some((at, Some((Change::There { position, hits }, is_fresh)))) = self.shard.find(self.key)
+        if let (at, Some((Change::There { position, hits }, is_fresh))) = self.shard.find(self.key)
             && let Some(cell) = self.shard.cells.get_mut(at)
         {
             *cell = encode(self.key, Change::There { position, hits: (hits + 1).min(most) }, is_fresh);

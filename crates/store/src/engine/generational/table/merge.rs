@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::changes::Change;
 use super::page::{self, Merge};
+use super::spot::Spot;
 use super::{Current, Table};
 use crate::device::Device;
 use crate::engine::Place;
@@ -45,16 +46,9 @@ impl Table {
         }
         let mut content = before.flatten().unwrap_or_else(|| page::empty(&self.cut, page));
         page::trim(&self.cut, page, &mut content);
-        let mut held = Vec::new();
         let mut merge = Merge::new(&self.cut, page, &mut content);
         merge.age(merging.rounds);
-        merge.each(|spot, slot| match self.place_of(&current, &slot) {
-            Some(_) => {
-                held.push(spot.mixed());
-                slot
-            }
-            None => slot.left(),
-        });
+        merge.empty(|slot| self.place_of(&current, slot).is_some());
         let worth =
             |slot: &Slot| slot.position.and_then(|at| self.place(at)).map_or(0, |place| worth(slot.hits, place));
         for (spot, change) in self.changes.in_sets(&self.cut.shape.sets_in(page)) {
@@ -63,6 +57,8 @@ impl Table {
         self.lost.fetch_add(merge.displaced.len() as u64, Relaxed);
         merge.displaced.iter().for_each(|spot| self.displaced.note(spot.pair));
         merge.superseded.iter().for_each(|position| self.superseded.note(*position));
+        // What the page held is held on to, since lookups go by that one until all are written. It may be read again after all.
+        let mut held: Vec<_> = merge.displaced.iter().chain(&merge.removed).map(Spot::mixed).collect();
         merge.each(|spot, slot| {
             held.push(spot.mixed());
             if let Some(live) = slot.position.and_then(|at| merging.live_in.get_mut(self.segment_at(at))) {
@@ -70,7 +66,6 @@ impl Table {
             }
             slot
         });
-        // What the page held is in it too, since lookups go by that one until all are written. It may be read again after all.
         match is_lost {
             true => self.filter.holds_all(page),
             false => self.filter.renew(page, held.into_iter()),

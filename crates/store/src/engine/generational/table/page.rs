@@ -73,6 +73,8 @@ pub struct Merge<'a> {
     pub content: &'a mut [u8],
     /// Objects that lost their slots to others.
     pub displaced: Vec<Spot>,
+    /// Objects that were removed.
+    pub removed: Vec<Spot>,
     /// Where slots led that lead elsewhere now, or nowhere.
     pub superseded: Vec<u32>,
 }
@@ -80,7 +82,7 @@ pub struct Merge<'a> {
 impl<'a> Merge<'a> {
     /// Of this page, as it was.
     pub fn new(cut: &'a Cut, page: u64, content: &'a mut [u8]) -> Self {
-        Merge { cut, page, content, displaced: Vec::new(), superseded: Vec::new() }
+        Merge { cut, page, content, displaced: Vec::new(), removed: Vec::new(), superseded: Vec::new() }
     }
 
     /// Every slot that leads somewhere, with its spot; what it becomes is written back.
@@ -100,6 +102,20 @@ impl<'a> Merge<'a> {
         }
     }
 
+    /// Slots that lead nowhere any more remember what they led to.
+    pub fn empty(&mut self, leads: impl Fn(&Slot) -> bool) {
+        for set in self.cut.shape.sets_in(self.page) {
+            let Some(bytes) = self.content.get_mut(self.cut.shape.bytes_of(set)) else { continue };
+            let mut slots = Set(bytes);
+            for way in 0..WAYS {
+                let slot = slots.get(way);
+                if slot.position.is_some() && !leads(&slot) {
+                    slots.put(way, slot.left());
+                }
+            }
+        }
+    }
+
     /// What empty slots remember is so many rounds older.
     pub fn age(&mut self, rounds: u64) {
         for set in self.cut.shape.sets_in(self.page) {
@@ -113,13 +129,14 @@ impl<'a> Merge<'a> {
         let Spot { pair, fingerprint } = spot;
         let other = self.cut.other(pair, fingerprint);
         let cut = self.cut;
-        let superseded = &mut self.superseded;
+        let (superseded, removed) = (&mut self.superseded, &mut self.removed);
         let lost = cut.shape.two_in(self.content, pair, other, |set, other| {
             let mut sets = Sets(Set(set), Set(other));
             let Change::There { position, hits } = change else {
                 while let Some((way, slot)) =
                     { sets.of(fingerprint).find(|(_, slot)| slot.position.is_some() || slot.hits > 0) }
                 {
+                    removed.extend(slot.position.map(|_| spot));
                     superseded.extend(slot.position);
                     sets.put(way, slot.removed());
                 }
