@@ -333,7 +333,7 @@ fn behind_what_was_on_its_way(newest: Place, number: u64, layout: LogLayout, pol
 /// What a region that the snapshot does not know, or knew while it was being written, says of itself. Whose it is follows from
 /// the size of its objects. One object too many is counted where there are any: there may be records that nothing led to, of which a part was
 /// lost, or that have landed since. So it never seems that all there is counts, and nothing in it is read along.
-fn found_anew(alone: &Alone, before: Option<Known>, policy: &Generations, now: u64) -> Known {
+pub(super) fn found_anew(alone: &Alone, before: Option<Known>, policy: &Generations, now: u64) -> Known {
     let objects = alone.entries.iter().filter(|entry| entry.kind.is_indexed()).count() as u32;
     let log = match u64::from(objects) {
         0 => policy.log_of_large(None, false),

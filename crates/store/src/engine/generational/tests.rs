@@ -5,10 +5,13 @@ use std::sync::mpsc::sync_channel;
 
 use super::format::Format;
 use super::options::Plan;
-use super::{Generational, GenerationalOptions, snapshot};
+use super::{Generational, GenerationalOptions, recover, snapshot};
 use crate::device::{Medium, Memory};
-use crate::engine::Engine;
-use crate::layout::Stamp;
+use crate::engine::{Engine, Kind, Place};
+use crate::layout::alone::Alone;
+use crate::layout::reach::Reach;
+use crate::layout::{Stamp, SummaryEntry};
+use crate::replace::Generations;
 use crate::replace::generations::{Log, Value};
 
 const DISK: u64 = 16 << 20;
@@ -66,4 +69,26 @@ fn a_cache_from_before_remembers_where_its_pages_have_room() {
         learned = engine.0.policy.save();
         close(&engine);
     }
+}
+
+/// After a crash a segment may hold a record that nothing led to: the head of a large object of which a part was lost. As many slots led there
+/// as objects were known, so all of it seemed to count, and the head was read along with what lay before it.
+#[test]
+fn what_a_crash_has_left_never_seems_to_count_as_a_whole() {
+    let policy = Generations::new(DISK, 256 << 10, Value::Objects);
+    let entry = |n: u64| SummaryEntry {
+        id_low: n,
+        place: Place(DISK + n * 3000),
+        kind: Kind::Whole,
+        reach: Reach::default(),
+        number: n,
+    };
+    let found = |objects: u64| {
+        let entries = (0..objects).map(entry).collect();
+        let alone = Alone { region: Place(DISK), used: 100_000, entries, walked: None, is_void: false };
+        recover::found_anew(&alone, None, &policy, 0)
+    };
+    assert_eq!([1, 2, 50].map(|objects| found(objects).objects), [2, 3, 51]);
+    // To the policy this says that there are nothing but parts of large objects.
+    assert_eq!((found(0).objects, found(0).segment(0).live_bytes), (0, 100_000));
 }

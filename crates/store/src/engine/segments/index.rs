@@ -12,6 +12,7 @@ use super::format::{self, MOST_HITS, Set, Slot, WAYS, fingerprint};
 use super::reading::Finds;
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
+use crate::index::sets::SHARD_BYTES;
 use crate::layout::{LogLayout, Segments};
 
 /// Sets of eight slots. Memory: 46 bytes a set, and 24 bytes a thousand sets; 4 bytes a segment; where it is known what was
@@ -43,7 +44,7 @@ pub enum Recalled {
 impl Index {
     /// Sets with room for so many entries, rounded up to whole sets. Allocates all of it now.
     pub fn room(slots: u64) -> Sets {
-        Sets::new(Self::sets_for(slots), &Set::empty())
+        Self::room_in_shards(slots, SHARD_BYTES)
     }
 
     /// The same in shards of so many bytes at the most.

@@ -87,30 +87,26 @@ impl<'a> Merge<'a> {
 
     /// Every slot that leads somewhere, with its spot; what it becomes is written back.
     pub fn each(&mut self, mut with: impl FnMut(Spot, Slot) -> Slot) {
+        let cut = self.cut;
+        self.slots(|set, slot| with(cut.spot_in(set, slot.fingerprint), slot));
+    }
+
+    /// Slots that lead nowhere any more remember what they led to.
+    pub fn empty(&mut self, leads: impl Fn(&Slot) -> bool) {
+        self.slots(|_, slot| if leads(&slot) { slot } else { slot.left() });
+    }
+
+    fn slots(&mut self, mut with: impl FnMut(u64, Slot) -> Slot) {
         for set in self.cut.shape.sets_in(self.page) {
             let Some(bytes) = self.content.get_mut(self.cut.shape.bytes_of(set)) else { continue };
             let mut slots = Set(bytes);
             for way in 0..WAYS {
                 let slot = slots.get(way);
                 if slot.position.is_some() {
-                    let becomes = with(self.cut.spot_in(set, slot.fingerprint), slot);
+                    let becomes = with(set, slot);
                     if becomes != slot {
                         slots.put(way, becomes);
                     }
-                }
-            }
-        }
-    }
-
-    /// Slots that lead nowhere any more remember what they led to.
-    pub fn empty(&mut self, leads: impl Fn(&Slot) -> bool) {
-        for set in self.cut.shape.sets_in(self.page) {
-            let Some(bytes) = self.content.get_mut(self.cut.shape.bytes_of(set)) else { continue };
-            let mut slots = Set(bytes);
-            for way in 0..WAYS {
-                let slot = slots.get(way);
-                if slot.position.is_some() && !leads(&slot) {
-                    slots.put(way, slot.left());
                 }
             }
         }

@@ -8,6 +8,7 @@ use super::super::snapshot::header;
 use super::*;
 use crate::device::wrap::{Fault, Faulty};
 use crate::device::{Medium, Memory, Request};
+use crate::engine::Kind;
 use crate::replace::generations::Value;
 
 const DISK: u64 = 16 << 20;
