@@ -51,7 +51,7 @@ fn work<E: Cleans>(clock: &Clock, engine: &Weak<E>, segments: &Segments) {
         let is_open = |engine: &Arc<E>| !engine.log().frontier.is_closed();
         let Some(engine) = engine.upgrade().filter(is_open) else { return };
         engine.look_round();
-        if is_due && !clean(&*engine) {
+        if is_due && !clean_looking(&*engine) {
             drop(engine);
             clock.sleep(PAUSE);
         }
@@ -60,9 +60,19 @@ fn work<E: Cleans>(clock: &Clock, engine: &Weak<E>, segments: &Segments) {
 
 /// Clean until enough is free; false if there was nothing to clean.
 pub fn clean(engine: &impl Cleans) -> bool {
+    clean_and(engine, || {})
+}
+
+/// The same, looking round between two segments: where whoever stores takes each as soon as it is free, enough never is.
+fn clean_looking(engine: &impl Cleans) -> bool {
+    clean_and(engine, || engine.look_round())
+}
+
+fn clean_and(engine: &impl Cleans, between: impl Fn()) -> bool {
     let mut any = false;
     while !engine.segments().is_enough() && !engine.log().frontier.is_closed() && engine.clean_next() {
         any = true;
+        between();
     }
     any
 }
