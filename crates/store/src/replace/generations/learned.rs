@@ -41,6 +41,10 @@ impl Seen {
         add(&mut self.laps, &other.laps);
     }
 
+    fn is_nothing(&self) -> bool {
+        self.hits.iter().chain(&self.laps).all(|value| *value == 0.0)
+    }
+
     fn decay(&mut self, to: f64) {
         self.hits.iter_mut().chain(&mut self.laps).for_each(|value| *value *= to);
     }
@@ -158,31 +162,40 @@ impl Learned {
                 sum.add(seen);
             }
         }
+        let lengths = std::array::from_fn(length);
         let mut general = [0.0; BUCKETS];
         let (mut before, mut began) = (FIRST_GUESS, 1.0);
-        for (bucket, rate) in general.iter_mut().enumerate() {
-            let middle = begins(bucket) + length(bucket) / 2.0;
+        for (bucket, (rate, length)) in general.iter_mut().zip(&lengths).enumerate() {
+            let middle = begins(bucket) + length / 2.0;
             let guess = if bucket == 0 { FIRST_GUESS / middle.max(1.0 / 64.0) } else { before * began / middle };
             let (hits, laps) = (all.hits.get(bucket).copied(), all.laps.get(bucket).copied());
             *rate = lean(hits.unwrap_or(0.0), laps.unwrap_or(0.0), guess);
             (before, began) = (*rate, middle);
         }
+        // What the logs of each generation lean on, and what is worth whatever nothing is known of; the last of large objects.
+        let mut lean_on = of_generation.map(|of_all_classes| (of_all_classes.rates(&general), None)).to_vec();
+        lean_on.push((general, None));
         for (log, seen) in self.seen.iter().enumerate() {
-            let generation = of_generation.get(log % generations).filter(|_| log < small);
-            let lean_on = generation.map_or(general, |of_all_classes| of_all_classes.rates(&general));
-            worth.set(log, &best_rates(&seen.rates(&lean_on)));
+            let group = if log < small { log % generations } else { Shape::MOST_GENERATIONS };
+            let Some((lean_on, of_nothing)) = lean_on.get_mut(group) else { continue };
+            let appraised = || best_rates(&seen.rates(lean_on), &lengths);
+            match seen.is_nothing() {
+                true => worth.set(log, of_nothing.get_or_insert_with(appraised)),
+                false => worth.set(log, &appraised()),
+            }
         }
     }
 }
 
-/// The best mean rate over any span of up to [`SPAN`] that begins with each bucket, or over that bucket if it is longer.
-fn best_rates(rates: &[f64; BUCKETS]) -> [f64; BUCKETS] {
+/// The best mean rate over any span of up to [`SPAN`] that begins with each bucket, or over that bucket if it is longer; buckets are so
+/// long.
+fn best_rates(rates: &[f64; BUCKETS], lengths: &[f64; BUCKETS]) -> [f64; BUCKETS] {
     let mut best = [0.0; BUCKETS];
     for (from, best) in best.iter_mut().enumerate() {
         let (mut hits, mut laps) = (0.0, 0.0);
-        for (bucket, rate) in rates.iter().enumerate().skip(from) {
-            hits += rate * length(bucket);
-            laps += length(bucket);
+        for (rate, length) in rates.iter().zip(lengths).skip(from) {
+            hits += rate * length;
+            laps += length;
             *best = f64::max(*best, hits / laps);
             if laps > SPAN {
                 break;
