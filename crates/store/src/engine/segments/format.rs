@@ -39,6 +39,22 @@ pub struct Slot {
 }
 
 impl Slot {
+    #[inline]
+    fn unpack(bits: u64) -> Slot {
+        let position = bits >> 14 & EMPTY;
+        Slot {
+            fingerprint: (bits & 0xFFF) as u16,
+            hits: (bits >> 12 & 3) as u8,
+            position: (position != EMPTY).then_some(position as u32),
+        }
+    }
+
+    #[inline]
+    fn pack(self) -> u64 {
+        let position = self.position.map_or(EMPTY, u64::from);
+        u64::from(self.fingerprint & 0xFFF) | u64::from(self.hits & 3) << 12 | position << 14
+    }
+
     /// The slot once its object has left, which it remembers.
     pub fn left(self) -> Slot {
         Slot { hits: MOST_HITS, position: None, ..self }
@@ -77,18 +93,18 @@ impl Sets<'_> {
         if way < WAYS { self.0.put(way, slot) } else { self.1.put(way - WAYS, slot) }
     }
 
-    /// The ways with this fingerprint and their slots, those of the first set first.
+    /// The ways with this fingerprint and their slots, those of the first set first. Nearly every lookup of what is absent ends here: all
+    /// are compared at once, and whoever asks twice clones this.
     #[inline]
-    pub fn of(&self, fingerprint: u16) -> impl Iterator<Item = (usize, Slot)> + '_ {
-        let other = self.1.of(fingerprint).map(|(way, slot)| (WAYS + way, slot));
-        self.0.of(fingerprint).chain(other)
-    }
-
-    /// The empty ways and their slots, those of the first set first.
-    #[inline]
-    pub fn empties(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
-        let other = self.1.empties().map(|(way, slot)| (WAYS + way, slot));
-        self.0.empties().chain(other)
+    pub fn of(&self, fingerprint: u16) -> impl Iterator<Item = (usize, Slot)> + Clone + '_ {
+        let wanted = fingerprint.into();
+        let mut same =
+            u16::from(self.0.same(FINGERPRINT, wanted)) | u16::from(self.1.same(FINGERPRINT, wanted)) << WAYS;
+        std::iter::from_fn(move || {
+            let way = (same != 0).then(|| same.trailing_zeros() as usize)?;
+            same &= same - 1;
+            Some((way, self.get(way)))
+        })
     }
 
     /// Every way with its slot.
@@ -99,9 +115,10 @@ impl Sets<'_> {
     /// The slot for an object of this fingerprint: its own, most likely an older version's, or the one that it had left; else a free one,
     /// where more are free; else that of what is worth least, and true.
     pub fn room_for<W: Ord>(&self, fingerprint: u16, worth: impl Fn(&Slot) -> W) -> (Option<(usize, Slot)>, bool) {
-        let same = || self.of(fingerprint).find(|(_, slot)| slot.position.is_some());
-        let own = || self.of(fingerprint).find(|(_, slot)| slot.remembers(fingerprint));
-        match same().or_else(own).or_else(|| self.free()) {
+        let ours = self.of(fingerprint);
+        let same = ours.clone().find(|(_, slot)| slot.position.is_some());
+        let own = || ours.clone().find(|(_, slot)| slot.remembers(fingerprint));
+        match same.or_else(own).or_else(|| self.free()) {
             Some(found) => (Some(found), false),
             None => (self.slots().min_by_key(|(_, slot)| worth(slot)), true),
         }
@@ -109,17 +126,14 @@ impl Sets<'_> {
 
     /// A free slot, of the set that has more of them: one that remembers nothing, or has long remembered what it does.
     fn free(&self) -> Option<(usize, Slot)> {
-        let mut found: [(usize, Option<(usize, Slot)>); 2] = [(0, None); 2];
-        for (way, slot) in self.empties() {
-            let [first, other] = &mut found;
-            let (count, best) = if way < WAYS { first } else { other };
-            *count += 1;
-            if best.is_none_or(|(_, best)| slot.hits < best.hits) {
-                *best = Some((way, slot));
-            }
-        }
-        let [(of_first, first), (of_other, other)] = found;
-        if of_first >= of_other { first } else { other }
+        let [first, other] = [&self.0, &self.1].map(|set| set.same(POSITION, EMPTY));
+        let is_first = first.count_ones() >= other.count_ones();
+        let (set, empty, before) = if is_first { (&self.0, first, 0) } else { (&self.1, other, WAYS) };
+        // Nearly all sets have one that remembers nothing.
+        let remembers = |hits: u8| empty & set.same(HITS, hits.into());
+        let found = (0..=MOST_HITS).map(remembers).find(|ways| *ways != 0)?;
+        let way = before + found.trailing_zeros() as usize;
+        Some((way, self.get(way)))
     }
 }
 
@@ -134,20 +148,26 @@ impl Set<'_> {
 
     /// The slot in way 0 to 7.
     pub fn get(&self, way: usize) -> Slot {
-        let bits = SLOT.get(self.0, SLOT_BITS, way);
-        let position = bits >> 14 & EMPTY;
-        Slot {
-            fingerprint: (bits & 0xFFF) as u16,
-            hits: (bits >> 12 & 3) as u8,
-            position: (position != EMPTY).then_some(position as u32),
-        }
+        Slot::unpack(SLOT.get(self.0, SLOT_BITS, way))
     }
 
     /// Replace a slot.
     pub fn put(&mut self, way: usize, slot: Slot) {
-        let position = slot.position.map_or(EMPTY, u64::from);
-        let bits = u64::from(slot.fingerprint & 0xFFF) | u64::from(slot.hits & 3) << 12 | position << 14;
-        SLOT.set(self.0, SLOT_BITS, way, bits);
+        SLOT.set(self.0, SLOT_BITS, way, slot.pack());
+    }
+
+    /// Every slot that leads somewhere; it becomes another one where `into` says so.
+    #[inline]
+    pub fn each(&mut self, mut into: impl FnMut(Slot) -> Option<Slot>) {
+        let Some(bytes) = self.0.first_chunk_mut::<SLOT_BITS>() else { return };
+        for way in 0..WAYS {
+            let slot = Slot::unpack(SLOT.get(bytes, SLOT_BITS, way));
+            if slot.position.is_some()
+                && let Some(becomes) = into(slot)
+            {
+                SLOT.set(bytes, SLOT_BITS, way, becomes.pack());
+            }
+        }
     }
 
     /// What empty slots remember is a round older.
@@ -161,34 +181,17 @@ impl Set<'_> {
         }
     }
 
-    /// The ways with this fingerprint and their slots. Nearly every lookup of what is absent ends here.
+    /// The ways of which a field has this value, a bit for each. They are compared without a branch, in an array of known size, so that each
+    /// costs a load, a shift and a comparison.
     #[inline]
-    pub fn of(&self, fingerprint: u16) -> impl Iterator<Item = (usize, Slot)> + '_ {
-        self.with(FINGERPRINT, fingerprint.into())
-    }
-
-    /// The empty ways and their slots.
-    #[inline]
-    pub fn empties(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
-        self.with(POSITION, EMPTY)
-    }
-
-    /// The ways of which a field has this value, and their slots.
-    ///
-    /// All ways are compared without a branch, in an array of known size, so that each costs a load, a shift and a comparison.
-    #[inline]
-    fn with(&self, field: Field, value: u64) -> impl Iterator<Item = (usize, Slot)> + '_ {
-        let mut same = 0_u8;
+    fn same(&self, field: Field, value: u64) -> u8 {
+        let mut same = 0;
         if let Some(bytes) = self.0.first_chunk::<SLOT_BITS>() {
             for way in 0..WAYS {
                 same |= u8::from(field.get(bytes, SLOT_BITS, way) == value) << way;
             }
         }
-        std::iter::from_fn(move || {
-            let way = (same != 0).then(|| same.trailing_zeros() as usize)?;
-            same &= same - 1;
-            Some((way, self.get(way)))
-        })
+        same
     }
 
     /// Every way with its slot.

@@ -150,8 +150,9 @@ impl Index {
     pub fn recall(&self, id_low: u64) -> Recalled {
         let wanted = fingerprint(id_low);
         let recalled = self.with(id_low, |set| {
-            let there = set.of(wanted).find_map(|(_, slot)| Some(Recalled::There(self.place(&slot)?, slot.hits)));
-            let has_left = || set.of(wanted).any(|(_, slot)| slot.remembers(wanted));
+            let ours = set.of(wanted);
+            let there = ours.clone().find_map(|(_, slot)| Some(Recalled::There(self.place(&slot)?, slot.hits)));
+            let has_left = || ours.clone().any(|(_, slot)| slot.remembers(wanted));
             there.unwrap_or_else(|| if has_left() { Recalled::HasLeft } else { Recalled::Unknown })
         });
         recalled.unwrap_or(Recalled::Unknown)
@@ -288,15 +289,7 @@ impl Index {
     /// Look at every slot that leads somewhere, and drop those of which `drops` says so.
     fn each(&self, drops: impl Fn(&Slot) -> bool) {
         for set in 0..self.sets.len() {
-            self.sets.with(set, |bytes| {
-                let mut set = Set(bytes);
-                for way in 0..WAYS {
-                    let slot = set.get(way);
-                    if slot.position.is_some() && drops(&slot) {
-                        set.put(way, slot.left());
-                    }
-                }
-            });
+            self.sets.with(set, |bytes| Set(bytes).each(|slot| drops(&slot).then(|| slot.left())));
         }
     }
 

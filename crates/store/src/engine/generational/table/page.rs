@@ -57,11 +57,11 @@ pub fn say(cut: &Cut, content: &[u8], spot: Spot, place: impl Fn(&Slot) -> Optio
         .map(|set| content.get(cut.shape.bytes_of(set)).unwrap_or_default().to_vec());
     let [first, other] = &mut content;
     let sets = Sets(Set(first), Set(other));
-    let slots = || sets.of(spot.fingerprint).map(|(_, slot)| slot);
-    if let Some(place) = slots().find_map(|slot| place(&slot)) {
+    let mut slots = sets.of(spot.fingerprint).map(|(_, slot)| slot);
+    if let Some(place) = slots.clone().find_map(|slot| place(&slot)) {
         return Said::At(place);
     }
-    let has_left = slots().any(|slot| slot.position.is_some() || slot.remembers(spot.fingerprint));
+    let has_left = slots.any(|slot| slot.position.is_some() || slot.remembers(spot.fingerprint));
     if has_left { Said::HasLeft } else { Said::Nothing }
 }
 
