@@ -257,21 +257,22 @@ impl Frontier {
 
     /// Append a record: a copy into the batch, no I/O. See [`crate::engine::Engine::poll_append`].
     pub fn poll_append(self: &Arc<Self>, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
-        self.poll_append_to(0, cx, record).map_ok(|(place, _)| place)
+        self.poll_append_summed(0, cx, record, self.stamp.payload_sum(record)).map_ok(|(place, _)| place)
     }
 
-    /// [`Frontier::poll_append`] to the log of this number, and the record's own number. Logs beyond the last mean the last.
-    pub fn poll_append_to(
+    /// The same to the log of this number, of a record whose checksum is known ([`Stamp::payload_sum`]): that of one which was read goes with
+    /// it to its new place. Returns the record's own number too. Logs beyond the last mean the last.
+    pub fn poll_append_summed(
         self: &Arc<Self>,
         log: usize,
         cx: &mut Context<'_>,
         record: &Record<'_>,
+        sum: u64,
     ) -> Poll<Result<(Place, u64), WhyNot>> {
         let fits = self.layout.record_bytes(record).filter(|&bytes| bytes <= self.layout.max_record_bytes());
         let Some(bytes) = fits else {
             return Poll::Ready(Err(WhyNot::TooLarge));
         };
-        let sum = self.stamp.payload_sum(record);
         let mut ops = Vec::new();
         let mut state = self.state.lock();
         let log = log.min(state.heads.len().saturating_sub(1));

@@ -61,7 +61,8 @@ pub struct Header {
     pub head_bytes: usize,
     /// See [`Header::name_bytes`].
     pub body_bytes: usize,
-    payload_sum: u64,
+    /// The checksum of these, wherever the record lies.
+    pub payload_sum: u64,
 }
 
 impl Header {

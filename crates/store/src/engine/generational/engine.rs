@@ -127,7 +127,18 @@ impl Inner {
         log: u8,
         record: &Record<'_>,
     ) -> Poll<Result<(Place, u64), WhyNot>> {
-        let (place, number) = ready!(self.indexed.log.frontier.poll_append_to(log.into(), cx, record))?;
+        self.append_summed(cx, log, record, self.indexed.log.stamp.payload_sum(record))
+    }
+
+    /// The same of a record whose checksum is known.
+    pub(super) fn append_summed(
+        &self,
+        cx: &mut Context<'_>,
+        log: u8,
+        record: &Record<'_>,
+        sum: u64,
+    ) -> Poll<Result<(Place, u64), WhyNot>> {
+        let (place, number) = ready!(self.indexed.log.frontier.poll_append_summed(log.into(), cx, record, sum))?;
         let bytes = self.indexed.log.layout.bytes_of(record) as u64;
         self.tally.appended(&Appended {
             log,

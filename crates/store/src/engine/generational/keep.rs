@@ -53,7 +53,7 @@ pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[Summary
             };
             let hits = index.hits(one.entry.id_low, one.entry.place).unwrap_or(0);
             let to = engine.policy.log_of_kept(segment.log, header.record_bytes() as u64, hits);
-            if !append_again(engine, &one.entry, to.0, &header.again(payload)) {
+            if !append_again(engine, &one.entry, to.0, (&header.again(payload), header.payload_sum)) {
                 return any;
             }
             any = true;
@@ -70,13 +70,13 @@ struct Chosen {
 }
 
 /// Append a record once more, unless a newer version came meanwhile; false if there is no more room for any.
-fn append_again(engine: &Inner, entry: &SummaryEntry, log: u8, record: &Record<'_>) -> bool {
+fn append_again(engine: &Inner, entry: &SummaryEntry, log: u8, (record, sum): (&Record<'_>, u64)) -> bool {
     let index = &engine.indexed.index;
     cleaner::write(
         engine,
         || index.hits(entry.id_low, entry.place).is_some(),
         |cx| match index.has_room(entry.id_low) {
-            true => engine.append(cx, log, record),
+            true => engine.append_summed(cx, log, record, sum),
             false => Poll::Ready(Err(WhyNot::Slow)),
         },
         |(place, bytes)| {

@@ -122,8 +122,8 @@ fn append_again(engine: &Inner, chosen: &Candidate, header: &Header, payload: &[
     cleaner::write(
         engine,
         || index.hits(chosen.id_low, chosen.place).is_some(),
-        |cx| engine.indexed.log.frontier.poll_append(cx, &record),
-        |place| {
+        |cx| engine.indexed.log.frontier.poll_append_summed(0, cx, &record, header.payload_sum),
+        |(place, _)| {
             index.follow(chosen.id_low, chosen.place, place);
             engine.budget.spent.fetch_add(chosen.bytes, Relaxed);
         },
