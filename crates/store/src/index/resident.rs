@@ -131,13 +131,18 @@ impl Resident {
         }
     }
 
-    /// What lies at this position is no longer to be found there; whether it was known.
-    pub fn drop_at(&self, id_low: u64, position: u64) -> bool {
+    /// What lies at this position is no longer to be found there, unless it is kept, by how often it was asked for. Whether it was dropped, if
+    /// it was known.
+    pub fn drop_unless(&self, id_low: u64, position: u64, keeps: impl Fn(u8) -> bool) -> Option<bool> {
         let dropped = |slots: &mut Slots<'_>, hash| {
-            let found = slots.of(hash).filter(|(_, entry)| entry.position == position);
-            found.map(|(way, _)| slots.put(way, 0, None)).is_some()
+            let (way, entry) = slots.of(hash).filter(|(_, entry)| entry.position == position)?;
+            let leaves = !keeps(entry.hits);
+            if leaves {
+                slots.put(way, 0, None);
+            }
+            Some(leaves)
         };
-        self.with(id_low, dropped) == Some(true)
+        self.with(id_low, dropped).flatten()
     }
 }
 
@@ -228,7 +233,9 @@ mod tests {
         resident.enter(7, at(1));
         resident.enter(7, Entry { position: 2, hits: 2 });
         assert_eq!(resident.find(7), Some(Entry { position: 2, hits: 2 }));
-        assert!(!resident.drop_at(7, 1) && resident.drop_at(7, 2) && resident.find(7).is_none());
+        assert_eq!(resident.drop_unless(7, 1, |_| false), None);
+        assert_eq!(resident.drop_unless(7, 2, |hits| hits > 1), Some(false));
+        assert_eq!((resident.drop_unless(7, 2, |hits| hits > 2), resident.find(7)), (Some(true), None));
         (0..40).for_each(|n| resident.enter(n << 56 | n, at(n)));
         resident.forget(3 << 56 | 3);
         resident.drop_in(&(10..20));
@@ -242,7 +249,7 @@ mod tests {
             let resident = Resident::within(bytes, BITS);
             resident.enter(7, at(1));
             assert_eq!((resident.slots(), resident.find(7), resident.hit(7, 1)), (0, None, None));
-            assert!(!resident.drop_at(7, 1));
+            assert_eq!(resident.drop_unless(7, 1, |_| false), None);
         }
     }
 
@@ -266,7 +273,7 @@ mod tests {
                     }
                     1 => {
                         let at = said.get(&object).copied().unwrap_or(position);
-                        resident.drop_at(id(object), at);
+                        resident.drop_unless(id(object), at, |_| false);
                         prop_assert!(resident.find(id(object)).is_none());
                     }
                     _ => drop(said.get(&object).map(|at| resident.hit(id(object), *at))),

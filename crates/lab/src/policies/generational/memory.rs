@@ -239,7 +239,7 @@ impl Memory {
 
     /// It is no longer at its position: its segment leaves, of which the table's entries tell by themselves, or it is recorded anew.
     pub fn gone(&mut self, object: u32, position: u32) {
-        self.copies.drop_at(id_of(object), position.into());
+        self.copies.drop_unless(id_of(object), position.into(), |_| false);
         if let Some(change) = self.changes.get_mut(&object) {
             *change = Change::Gone;
         }

@@ -137,12 +137,7 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     let _leaving = Leaving::begin(engine, number);
     let entries = scan.summary(region).or_else(|| summary_of_young(engine, &scan, region));
     let was_rewritten = match &entries {
-        Some(entries) => {
-            let any = keep::keep(engine, region, &segment(engine, number), entries);
-            let evicted = entries.iter().filter(|entry| indexed.index.evict(entry.id_low, entry.place)).count();
-            engine.evicted.fetch_add(evicted as u64, Relaxed);
-            any
-        }
+        Some(entries) => keep::keep(engine, region, &segment(engine, number), entries),
         // It was given up, or cannot be read. Nothing may lead to it all the same.
         None => {
             indexed.index.sweep(number);

@@ -94,9 +94,10 @@ impl AnyIndex {
         either!(self, index => index.remove_low(id_low));
     }
 
-    /// Drop what leads to exactly this place, which leaves with its segment; whether memory knew of it.
-    pub fn evict(&self, id_low: u64, place: Place) -> bool {
-        either!(self, index => index.evict(id_low, place))
+    /// Drop what leads to exactly this place, which leaves with its segment, unless the record is kept, by how often it was asked for.
+    /// Whether it was dropped, if memory knew of it.
+    pub fn evict_unless(&self, id_low: u64, place: Place, keeps: impl Fn(u8) -> bool) -> Option<bool> {
+        either!(self, index => index.evict_unless(id_low, place, keeps))
     }
 
     /// A record was written once more.

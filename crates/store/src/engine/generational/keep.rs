@@ -16,26 +16,36 @@ use crate::terms::limits::MAX_REQUEST_BYTES;
 /// Records with no more bytes between them are read together: a disk passes over these as fast as it reads them.
 const GAP: u64 = 32 << 10;
 
-/// Write again what of a segment is worth it, each record into the log of its next generation; whether anything was. Only that is
-/// read. Memory: [`MAX_REQUEST_BYTES`], or one record.
+/// Write again what of a segment is worth it, each record into the log of its next generation, and evict the rest; whether anything was
+/// written. Only that is read. Memory: [`MAX_REQUEST_BYTES`], or one record.
 pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[SummaryEntry]) -> bool {
     let (log, index) = (&engine.indexed.log, &engine.indexed.index);
+    let mut evicted = 0;
     let region_bytes = log.layout.region_bytes;
     let ends = entries.iter().skip(1).map(|entry| entry.place.0).chain([region.0 + region_bytes]);
     // A record is taken to be as long as it is to the next one. Where a batch ends between the two, that is up to a block more.
     let chosen = |(entry, end): (&SummaryEntry, u64)| {
         let bytes = end.saturating_sub(entry.place.0).min(log.layout.max_record_bytes() as u64);
-        let keeps = |hits| engine.policy.keeps(segment, bytes, hits);
-        let is_kept = entry.kind == Kind::Whole && index.hits(entry.id_low, entry.place).is_some_and(keeps);
-        is_kept.then_some(Chosen {
-            entry: *entry,
-            from: entry.place.0 - region.0,
-            to: entry.place.0 - region.0 + bytes,
-        })
+        let keeps = |hits| entry.kind == Kind::Whole && engine.policy.keeps(segment, bytes, hits);
+        let is_evicted = index.evict_unless(entry.id_low, entry.place, keeps)?;
+        evicted += u64::from(is_evicted);
+        let from = entry.place.0 - region.0;
+        (!is_evicted).then_some(Chosen { entry: *entry, from, to: from + bytes })
     };
     let chosen: Vec<_> = entries.iter().zip(ends).filter_map(chosen).collect();
-    let mut any = false;
-    let mut rest = chosen.as_slice();
+    let any = write_again(engine, region, segment, &chosen);
+    // For which there was no room, or which could not be read.
+    let rest =
+        chosen.iter().filter(|one| index.evict_unless(one.entry.id_low, one.entry.place, |_| false) == Some(true));
+    engine.evicted.fetch_add(evicted + rest.count() as u64, Relaxed);
+    any
+}
+
+/// Write these records of a segment again, as long as there is room; whether any was.
+fn write_again(engine: &Inner, region: Place, segment: &Segment, chosen: &[Chosen]) -> bool {
+    let (log, index) = (&engine.indexed.log, &engine.indexed.index);
+    let region_bytes = log.layout.region_bytes;
+    let (mut any, mut rest) = (false, chosen);
     while let Some(first) = rest.first() {
         let from = round_down(first.from, log.layout.align);
         let end = |one: &Chosen| round_up(one.to, log.layout.align).min(region_bytes);

@@ -230,8 +230,22 @@ impl Index {
 
     /// Drop the slot that leads to exactly this place, which leaves with its segment; whether there was one.
     pub fn evict(&self, id_low: u64, place: Place) -> bool {
-        let position = self.position(place);
-        self.change(id_low, |slot| slot.position == position, Slot::left).is_some()
+        self.evict_unless(id_low, place, |_| false) == Some(true)
+    }
+
+    /// The same, unless the record is kept, by how often it was asked for; whether the slot was dropped, if there was one.
+    pub fn evict_unless(&self, id_low: u64, place: Place, keeps: impl Fn(u8) -> bool) -> Option<bool> {
+        let (wanted, position) = (fingerprint(id_low), self.position(place));
+        self.with(id_low, |set| {
+            let (way, slot) = set.of(wanted).find(|(_, slot)| slot.position == position)?;
+            let leaves = !keeps(slot.hits);
+            if leaves {
+                self.moved(position, None);
+                set.put(way, slot.left());
+            }
+            Some(leaves)
+        })
+        .flatten()
     }
 
     /// A record was written once more: its slot leads there, and its hits are counted anew.

@@ -68,22 +68,26 @@ impl Table {
         });
     }
 
-    /// Drop what leads to exactly this place, which leaves with its segment; whether memory knew of it.
-    pub fn evict(&self, id_low: u64, place: Place) -> bool {
+    /// Drop what leads to exactly this place, which leaves with its segment, unless the record is kept, by how often it was asked for.
+    /// Whether it was dropped, if memory knew of it.
+    pub fn evict_unless(&self, id_low: u64, place: Place, keeps: impl Fn(u8) -> bool) -> Option<bool> {
         let (spot, position) = (self.cut.spot(id_low), self.position(place));
-        let Some(mut at) = self.changes.at(spot) else { return false };
+        let mut at = self.changes.at(spot)?;
         match at.get() {
-            Some(Change::There { position: there, .. }) if there == position => {
-                self.moved(position, false);
-                // If its segment stays after all.
-                self.superseded.note(position);
-                self.copies.forget(spot.mixed());
-                at.put(Change::Left);
-                true
+            Some(Change::There { position: there, hits }) if there == position => {
+                let leaves = !keeps(hits);
+                if leaves {
+                    self.moved(position, false);
+                    // If its segment stays after all.
+                    self.superseded.note(position);
+                    self.copies.forget(spot.mixed());
+                    at.put(Change::Left);
+                }
+                Some(leaves)
             }
-            Some(_) => false,
+            Some(_) => None,
             // The table's slot leads nowhere once the segment has left.
-            None => self.copies.drop_at(spot.mixed(), position.into()),
+            None => self.copies.drop_unless(spot.mixed(), position.into(), keeps),
         }
     }
 
