@@ -9,6 +9,7 @@ use super::region::{self, LogLayout, SummaryEntry};
 use super::walk::{Damaged, Walk, Walked};
 use crate::device::{Device, blocking};
 use crate::memory::AlignedBuf;
+use crate::memory::aligned::round_up;
 use crate::terms::Place;
 
 /// Reads of a log when it is opened, before anything is written to it.
@@ -43,6 +44,9 @@ pub struct Unreadable;
 /// Regions without a record that the walk passes over: as many as a failing disk may have made useless in a row. It is
 /// more than the summaries that may wait, too.
 const REGIONS_ON_THEIR_WAY: u64 = 16;
+
+/// Most summaries are no longer than this part of a region: 20 bytes for each 5 KiB of it.
+const SUMMARY_SHARE: u64 = 256;
 
 impl Scan<'_> {
     /// Find out what a log holds from `covered` on, the place up to which a snapshot knows; [`Place`] 0 without one.
@@ -212,17 +216,30 @@ impl Scan<'_> {
         Ok(footer)
     }
 
-    /// What the summary of a region says, if it has one of this lap that verifies.
+    /// What the summary of a region says, if it has one of this lap that verifies. One read, where its objects are not small.
     pub fn summary(&self, region: Place) -> Option<Vec<SummaryEntry>> {
-        let footer = self.footer(self.layout.region_number(region)).ok().flatten();
-        self.entries(&footer.filter(|footer| footer.region == region)?)
+        let number = self.layout.region_number(region);
+        let likely = round_up(self.layout.region_bytes / SUMMARY_SHARE, self.layout.align);
+        // What lies before a short summary may be bad.
+        let end = self.read(self.region_end(number) - likely, likely).ok();
+        let footer = end.as_ref().and_then(|end| region::footer(&self.layout, self.stamp, number, end));
+        let footer = footer.or_else(|| self.footer(number).ok().flatten()).filter(|footer| footer.region == region)?;
+        match end.filter(|_| self.layout.summary_bytes(footer.entries) <= likely) {
+            Some(end) => self.entries_in(&footer, &end),
+            None => self.entries(&footer),
+        }
     }
 
     pub(super) fn entries(&self, footer: &region::Footer) -> Option<Vec<SummaryEntry>> {
         let bytes = self.layout.summary_bytes(footer.entries);
         let at = self.region_end(self.layout.region_number(footer.region)) - bytes;
-        let summary = self.read(at, bytes).ok()?;
-        let entries = region::entries(&self.layout, self.stamp, footer, &summary);
+        self.entries_in(footer, &self.read(at, bytes).ok()?)
+    }
+
+    /// The same from the last bytes of its region.
+    fn entries_in(&self, footer: &region::Footer, summary: &[u8]) -> Option<Vec<SummaryEntry>> {
+        let at = self.region_end(self.layout.region_number(footer.region)) - self.layout.summary_bytes(footer.entries);
+        let entries = region::entries(&self.layout, self.stamp, footer, summary);
         if entries.is_none() {
             self.note_damage("a region's summary", at);
         }

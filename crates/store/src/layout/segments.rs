@@ -11,7 +11,6 @@
 //! first. It passes over what is open and nothing else ([`Segments::in_turn`]), and not over more than is looked behind then: what
 //! waits to be cleaned is waited for.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -290,17 +289,29 @@ impl Segments {
             let all = (0..self.homes.len()).zip(state.holds.iter()).filter(|(_, holds)| !holds.is_current);
             all.filter_map(|(number, holds)| Some((usize::from(holds.log), self.home(number)?, holds.is_open(now))))
         };
-        let mut oldest = BTreeMap::new();
-        for (log, place, _) in closed().filter(|(.., is_open)| !is_open) {
-            oldest.entry(log).and_modify(|oldest: &mut Place| *oldest = place.min(*oldest)).or_insert(place);
+        // By the number of the log.
+        let (mut oldest, mut open): (Vec<Option<Place>>, _) = (Vec::new(), Vec::new());
+        for (log, place, is_open) in closed() {
+            if is_open {
+                open.push((log, place));
+                continue;
+            }
+            if log >= oldest.len() {
+                oldest.resize(log + 1, None);
+            }
+            if let Some(oldest) = oldest.get_mut(log) {
+                *oldest = Some(oldest.map_or(place, |before| before.min(place)));
+            }
         }
-        let passes = |log: usize, place: Place| oldest.get(&log).is_none_or(|oldest| place < *oldest);
-        let passed_over = closed().filter(|(log, place, is_open)| *is_open && passes(*log, *place)).count() as u64;
-        if oldest.is_empty() && state.free == 0 {
-            oldest.extend(closed().min_by_key(|(_, place, _)| *place).map(|(log, place, _)| (log, place)));
+        let of = |log: usize| oldest.get(log).copied().flatten();
+        let passed_over =
+            open.iter().filter(|(log, place)| of(*log).is_none_or(|oldest| *place < oldest)).count() as u64;
+        let mut found: Vec<_> = oldest.iter().enumerate().filter_map(|(log, place)| Some((log, (*place)?))).collect();
+        if found.is_empty() && state.free == 0 {
+            found.extend(open.iter().min_by_key(|(_, place)| *place));
         }
         state.passed_over += passed_over;
-        oldest.into_iter().collect()
+        found
     }
 
     /// A segment belongs to the log of this number: of those that were closed when they were found.
