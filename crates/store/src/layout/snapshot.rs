@@ -139,7 +139,7 @@ impl Snapshots<'_> {
         let mut first = 0;
         while first < self.layout.pages {
             let pages = self.layout.run(first);
-            let mut run = AlignedBuf::zeroed(pages as usize * page_bytes);
+            let mut run = AlignedBuf::with_own_pages(pages as usize * page_bytes);
             for (number, stamped) in (first..).zip(run.chunks_exact_mut(page_bytes)) {
                 let mut content = page(number);
                 content.resize(self.layout.page_content_bytes as usize, 0);
@@ -198,7 +198,8 @@ impl Snapshots<'_> {
         let page_bytes = self.layout.page_bytes();
         if !run.0.contains(&page) {
             let pages = self.layout.run(page);
-            let bytes = blocking::read(self.device, self.layout.page_at(snapshot, page), (pages * page_bytes) as usize);
+            let into = AlignedBuf::with_own_pages((pages * page_bytes) as usize);
+            let bytes = blocking::read_into(self.device, self.layout.page_at(snapshot, page), into);
             *run = Run(page..page + pages, bytes.ok());
         }
         let in_run = || {

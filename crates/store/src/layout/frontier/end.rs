@@ -74,7 +74,7 @@ impl Frontier {
 /// Send batches to the disk that are older than [`WRITE_BEHIND`], and sync now and then, until the frontier is closed or
 /// dropped.
 pub(super) fn write_behind(clock: &Clock, frontier: &Weak<Frontier>, flush_every: Option<Duration>) {
-    let mut flushed = clock.now();
+    let (mut flushed, mut turns) = (clock.now(), 0);
     while let Some(frontier) = frontier.upgrade() {
         let mut ops = Vec::new();
         let mut state = frontier.state.lock();
@@ -88,8 +88,9 @@ pub(super) fn write_behind(clock: &Clock, frontier: &Weak<Frontier>, flush_every
             }
         }
         state.lost.let_go(clock.now());
-        if state.flying.is_empty() && state.heads.iter().all(|head| head.batch_since.is_none()) {
-            // The load is over: the next batch needs no more than one.
+        let is_quiet = mem::replace(&mut turns, state.turns) == state.turns;
+        if is_quiet && state.flying.is_empty() && state.heads.iter().all(|head| head.batch_since.is_none()) {
+            // The load is over, and it is not just the moment after a flush: the next batch needs no more than one.
             state.spare.truncate(1);
         }
         let waiting = frontier.give_up_waiting(&mut state);
