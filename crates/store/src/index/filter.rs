@@ -6,8 +6,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use xxhash_rust::xxh3::xxh3_64;
-
 /// Bits that are set for each object, at the most.
 const MOST_HASHES: u32 = 12;
 /// Bits of a page, at the most: they are chosen by 32 bits of a hash.
@@ -46,7 +44,7 @@ impl Filter {
         Filter { words: (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), pages, bits_a_page, hashes }
     }
 
-    /// The page of an object, from [`crate::Digest::low`]: scaled, as sets are chosen.
+    /// The page of an object, from [`crate::Digest::low`] or another number that is spread evenly: scaled, as sets are chosen.
     pub fn page_of(&self, id_low: u64) -> u64 {
         ((u128::from(id_low) * u128::from(self.pages)) >> 64) as u64
     }
@@ -111,9 +109,10 @@ impl Filter {
         })
     }
 
-    /// The bits of an object in its page's filter.
+    /// The bits of an object in its page's filter. Its number is spread evenly already, but its high bits may be those of all in its page.
+    #[inline]
     fn bits(&self, id_low: u64) -> impl Iterator<Item = u64> + use<> {
-        let hash = xxh3_64(&id_low.to_le_bytes());
+        let hash = id_low.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let (first, step, bits) = (hash as u32, (hash >> 32) as u32 | 1, self.bits_a_page);
         (0..self.hashes).map(move |nth| (u64::from(first.wrapping_add(nth.wrapping_mul(step))) * bits) >> 32)
     }
@@ -121,6 +120,8 @@ impl Filter {
 
 #[cfg(test)]
 mod tests {
+    use xxhash_rust::xxh3::xxh3_64;
+
     use super::*;
 
     fn ids(from: u64) -> impl Iterator<Item = u64> {

@@ -28,6 +28,11 @@ impl Shape {
         self.sets
     }
 
+    /// Bytes of a set.
+    pub fn set_bytes(&self) -> usize {
+        self.set_bytes
+    }
+
     /// How many shards they make.
     pub fn shards(&self) -> u64 {
         self.sets.div_ceil(self.sets_per_shard)

@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::changes::Change;
 use super::page::{self, Merge};
-use super::spot::Spot;
 use super::{Current, Table};
 use crate::device::Device;
 use crate::engine::Place;
-use crate::engine::segments::Slot;
+use crate::engine::segments::{Slot, WAYS};
 use crate::index::resident::Entry;
 use crate::layout::Segments;
 use crate::layout::snapshot::Run;
@@ -19,9 +18,18 @@ use crate::layout::snapshot::Run;
 pub struct Merging {
     /// Slots that lead into each segment.
     live_in: Vec<u32>,
+    /// Whether each segment is the one still that the table leads into: none leaves meanwhile.
+    stays: Vec<bool>,
     /// By so many rounds empty slots grow older.
     rounds: u64,
     run: Run,
+}
+
+/// So many slots more lead into a segment.
+fn count(live_in: &mut [u32], number: usize, more: i32) {
+    if let Some(live) = live_in.get_mut(number) {
+        *live = live.saturating_add_signed(more);
+    }
 }
 
 impl Table {
@@ -29,14 +37,16 @@ impl Table {
     pub fn merge_begins(&self, rounds: u64) {
         self.displaced.snapshot_begins();
         self.changes.merge_begins();
-        *self.merging.lock() = Merging { live_in: vec![0; self.live_in.len()], rounds, run: Run::default() };
+        let (current, live_in) = (self.current(), vec![0; self.live_in.len()]);
+        let stays = (0..live_in.len()).map(|number| self.is_same(&current, number)).collect();
+        *self.merging.lock() = Merging { live_in, stays, rounds, run: Run::default() };
     }
 
     /// A page of the new table.
     pub fn merge(&self, device: &dyn Device, page: u64, worth: impl Fn(u8, Place) -> u64) -> Vec<u8> {
-        let current = self.current();
-        let mut merging = self.merging.lock();
-        let before = current.number.map(|number| self.snapshots(device).page_of_run(&mut merging.run, number, page));
+        let number = self.current().number;
+        let Merging { live_in, stays, rounds, run } = &mut *self.merging.lock();
+        let before = number.map(|number| self.snapshots(device).page_of_run(run, number, page));
         let is_lost = before == Some(None);
         if is_lost {
             // What it led to is lost. What that had displaced is to stay away all the same.
@@ -47,25 +57,27 @@ impl Table {
         let mut content = before.flatten().unwrap_or_else(|| page::empty(&self.cut, page));
         page::trim(&self.cut, page, &mut content);
         let mut merge = Merge::new(&self.cut, page, &mut content);
-        merge.age(merging.rounds);
-        merge.empty(|slot| self.place_of(&current, slot).is_some());
+        merge.age(*rounds);
+        // What the page held is held on to, since lookups go by that one until all are written. It may be read again after all.
+        let mut held = Vec::with_capacity(self.cut.shape.sets_per_shard() as usize * WAYS);
+        let stays = |position| stays.get(self.segment_at(position)) == Some(&true);
+        merge.each(stays, |position, spot| {
+            held.push(spot.mixed());
+            count(live_in, self.segment_at(position), 1);
+        });
         let worth =
             |slot: &Slot| slot.position.and_then(|at| self.place(at)).map_or(0, |place| worth(slot.hits, place));
         for (spot, change) in self.changes.in_sets(&self.cut.shape.sets_in(page)) {
+            if let Change::There { .. } = change {
+                held.push(spot.mixed());
+            }
             merge.enter(spot, change, worth);
         }
+        merge.entered.iter().for_each(|position| count(live_in, self.segment_at(*position), 1));
+        merge.superseded.iter().for_each(|position| count(live_in, self.segment_at(*position), -1));
         self.lost.fetch_add(merge.displaced.len() as u64, Relaxed);
         merge.displaced.iter().for_each(|spot| self.displaced.note(spot.pair));
         merge.superseded.iter().for_each(|position| self.superseded.note(*position));
-        // What the page held is held on to, since lookups go by that one until all are written. It may be read again after all.
-        let mut held: Vec<_> = merge.displaced.iter().chain(&merge.removed).map(Spot::mixed).collect();
-        merge.each(|spot, slot| {
-            held.push(spot.mixed());
-            if let Some(live) = slot.position.and_then(|at| merging.live_in.get_mut(self.segment_at(at))) {
-                *live += 1;
-            }
-            slot
-        });
         match is_lost {
             true => self.filter.holds_all(page),
             false => self.filter.renew(page, held.into_iter()),
@@ -98,13 +110,15 @@ impl Table {
         let mut content = content.to_vec();
         page::trim(&self.cut, page, &mut content);
         let mut held = Vec::new();
-        Merge::new(&self.cut, page, &mut content).each(|spot, slot| {
-            held.push(spot.mixed());
-            if let Some(live) = slot.position.and_then(|at| self.live_in.get(self.segment_at(at))) {
-                live.fetch_add(1, Relaxed);
-            }
-            slot
-        });
+        Merge::new(&self.cut, page, &mut content).each(
+            |_| true,
+            |position, spot| {
+                held.push(spot.mixed());
+                if let Some(live) = self.live_in.get(self.segment_at(position)) {
+                    live.fetch_add(1, Relaxed);
+                }
+            },
+        );
         self.filter.renew(page, held.into_iter());
     }
 

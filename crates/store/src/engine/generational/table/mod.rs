@@ -190,10 +190,15 @@ impl Table {
 
     /// Where a slot of that table leads, if its segment is the same still.
     fn place_of(&self, current: &Current, slot: &Slot) -> Option<Place> {
-        let place = self.place(slot.position?)?;
-        let number = self.segment_at(slot.position?);
-        let home = current.homes.get(number).copied()?;
+        let position = slot.position?;
+        let place = self.place(position)?;
+        let home = current.homes.get(self.segment_at(position)).copied()?;
         (home == self.plan.layout.region_of(place).0 + 1).then_some(place)
+    }
+
+    /// Whether a segment is there still that was when that table was written.
+    fn is_same(&self, current: &Current, number: usize) -> bool {
+        self.home(number).is_some_and(|home| current.homes.get(number) == Some(&(home.0 + 1)))
     }
 
     fn current(&self) -> Arc<Current> {

@@ -73,42 +73,30 @@ pub struct Merge<'a> {
     pub content: &'a mut [u8],
     /// Objects that lost their slots to others.
     pub displaced: Vec<Spot>,
-    /// Objects that were removed.
-    pub removed: Vec<Spot>,
     /// Where slots led that lead elsewhere now, or nowhere.
     pub superseded: Vec<u32>,
+    /// Where they lead since, or would have.
+    pub entered: Vec<u32>,
 }
 
 impl<'a> Merge<'a> {
     /// Of this page, as it was.
     pub fn new(cut: &'a Cut, page: u64, content: &'a mut [u8]) -> Self {
-        Merge { cut, page, content, displaced: Vec::new(), removed: Vec::new(), superseded: Vec::new() }
+        Merge { cut, page, content, displaced: Vec::new(), superseded: Vec::new(), entered: Vec::new() }
     }
 
-    /// Every slot that leads somewhere, with its spot; what it becomes is written back.
-    pub fn each(&mut self, mut with: impl FnMut(Spot, Slot) -> Slot) {
-        let cut = self.cut;
-        self.slots(|set, slot| with(cut.spot_in(set, slot.fingerprint), slot));
-    }
-
-    /// Slots that lead nowhere any more remember what they led to.
-    pub fn empty(&mut self, leads: impl Fn(&Slot) -> bool) {
-        self.slots(|_, slot| if leads(&slot) { slot } else { slot.left() });
-    }
-
-    fn slots(&mut self, mut with: impl FnMut(u64, Slot) -> Slot) {
-        for set in self.cut.shape.sets_in(self.page) {
-            let Some(bytes) = self.content.get_mut(self.cut.shape.bytes_of(set)) else { continue };
-            let mut slots = Set(bytes);
-            for way in 0..WAYS {
-                let slot = slots.get(way);
-                if slot.position.is_some() {
-                    let becomes = with(set, slot);
-                    if becomes != slot {
-                        slots.put(way, becomes);
-                    }
-                }
-            }
+    /// Every slot that leads somewhere, by its position and its spot, as far as it leads there still. Those that do not
+    /// remember what they led to.
+    pub fn each(&mut self, leads: impl Fn(u32) -> bool, mut with: impl FnMut(u32, Spot)) {
+        let (cut, beside) = (self.cut, self.cut.shape.sets_in(self.page));
+        for (set, bytes) in beside.clone().zip(self.content.chunks_exact_mut(cut.shape.set_bytes())) {
+            Set(bytes).each(|slot| {
+                let Some(position) = slot.position.filter(|position| leads(*position)) else {
+                    return Some(slot.left());
+                };
+                with(position, cut.spot_among(&beside, set, slot.fingerprint));
+                None
+            });
         }
     }
 
@@ -125,14 +113,13 @@ impl<'a> Merge<'a> {
         let Spot { pair, fingerprint } = spot;
         let other = self.cut.other(pair, fingerprint);
         let cut = self.cut;
-        let (superseded, removed) = (&mut self.superseded, &mut self.removed);
+        let (superseded, entered) = (&mut self.superseded, &mut self.entered);
         let lost = cut.shape.two_in(self.content, pair, other, |set, other| {
             let mut sets = Sets(Set(set), Set(other));
             let Change::There { position, hits } = change else {
                 while let Some((way, slot)) =
                     { sets.of(fingerprint).find(|(_, slot)| slot.position.is_some() || slot.hits > 0) }
                 {
-                    removed.extend(slot.position.map(|_| spot));
                     superseded.extend(slot.position);
                     sets.put(way, slot.removed());
                 }
@@ -144,11 +131,11 @@ impl<'a> Merge<'a> {
                 return None;
             };
             let (victim, is_lost) = sets.room_for(fingerprint, worth);
-            let Some((way, before)) = victim else {
-                superseded.push(position);
-                return None;
-            };
-            superseded.extend(before.position.filter(|before| *before != position));
+            if victim.is_none_or(|(_, before)| before.position != Some(position)) {
+                entered.push(position);
+                superseded.extend(victim.map_or(Some(position), |(_, before)| before.position));
+            }
+            let (way, before) = victim?;
             sets.put(way, Slot { fingerprint, hits, position: Some(position) });
             is_lost.then_some((way, before))
         });

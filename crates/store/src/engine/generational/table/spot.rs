@@ -1,10 +1,11 @@
 //! Where in the table an object belongs.
 
-use xxhash_rust::xxh3::xxh3_64;
+use std::ops::Range;
 
 use super::super::format::Format;
 use crate::engine::segments::{Choices, fingerprint};
 use crate::index::Shape;
+use crate::index::hash::mix;
 
 /// A pair of sets, by the one of the two that stands for both, and a fingerprint: of objects with the same, the table holds one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +19,7 @@ pub struct Spot {
 impl Spot {
     /// A number for it that is spread evenly.
     pub fn mixed(&self) -> u64 {
-        xxh3_64(&(self.pair << 12 | u64::from(self.fingerprint)).to_le_bytes())
+        mix(self.pair << 12 | u64::from(self.fingerprint))
     }
 }
 
@@ -44,7 +45,13 @@ impl Cut {
 
     /// Where what has this fingerprint and is in this set belongs.
     pub fn spot_in(&self, set: u64, fingerprint: u16) -> Spot {
-        let other = self.other(set, fingerprint);
+        self.spot_among(&self.shape.beside(set), set, fingerprint)
+    }
+
+    /// The same where it is known which sets lie in one page with it.
+    #[inline]
+    pub fn spot_among(&self, beside: &Range<u64>, set: u64, fingerprint: u16) -> Spot {
+        let other = self.choices.other(set, fingerprint, || beside.clone());
         // As in the index in memory: so that all sets stand for as many.
         let pair = if fingerprint & 1 == 0 { set.min(other) } else { set.max(other) };
         Spot { pair, fingerprint }

@@ -67,10 +67,9 @@ pub fn fetch_any<I: Finds>(table: &Arc<Table>, reading: &Arc<Indexed<I>>, turn: 
 /// Where the slots of a page lead of which nothing has changed.
 fn unchanged(table: &Table, current: &Current, page: u64, content: &[u8]) -> Vec<u32> {
     let (mut content, mut positions) = (content.to_vec(), Vec::new());
-    Merge::new(&table.cut, page, &mut content).each(|spot, slot| {
-        let leads = table.place_of(current, &slot).is_some() && table.changes.get(spot).is_none();
-        positions.extend(slot.position.filter(|_| leads));
-        slot
+    let leads = |position| table.is_same(current, table.segment_at(position));
+    Merge::new(&table.cut, page, &mut content).each(leads, |position, spot| {
+        positions.extend(table.changes.get(spot).is_none().then_some(position));
     });
     positions
 }

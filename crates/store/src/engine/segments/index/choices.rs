@@ -24,6 +24,7 @@ pub enum Choices {
 
 impl Choices {
     /// The other set for what has this fingerprint and may be in `set`, among the sets that lie `beside` it. It may be the same.
+    #[inline]
     pub fn other(self, set: u64, fingerprint: u16, beside: impl FnOnce() -> Range<u64>) -> u64 {
         if self == Choices::One {
             return set;
