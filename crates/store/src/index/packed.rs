@@ -33,8 +33,10 @@ impl Field {
         let word = load(bytes, at / 8);
         let mask = self.mask() << (at % 8);
         let word = (word & !mask) | ((value << (at % 8)) & mask);
-        for (byte, new) in bytes.iter_mut().skip(at / 8).zip(word.to_le_bytes()) {
-            *byte = new;
+        let tail = bytes.get_mut(at / 8..).unwrap_or_default();
+        match tail.first_chunk_mut::<8>() {
+            Some(to) => *to = word.to_le_bytes(),
+            None => tail.iter_mut().zip(word.to_le_bytes()).for_each(|(byte, new)| *byte = new),
         }
     }
 
