@@ -192,9 +192,9 @@ impl Slots<'_> {
     /// The slot of a full set that was asked for least, looked for from some way on; as many hits are taken from all.
     fn sweep(&mut self, from: usize) -> usize {
         let ways = || (0..WAYS).map(|way| (from % WAYS + way) % WAYS);
-        let hits = |slots: &Self, way| slots.get(way).1.map_or(0, |entry| entry.hits);
-        let least = ways().min_by_key(|way| hits(self, *way)).unwrap_or(0);
-        let taken = hits(self, least);
+        let to_hits = self.shifts().0;
+        let hits = |way| (self.packed(way) >> to_hits) as u8 & MOST_HITS;
+        let (least, taken) = ways().map(|way| (way, hits(way))).min_by_key(|(_, hits)| *hits).unwrap_or_default();
         for way in ways().filter(|_| taken > 0) {
             if let (hash, Some(entry)) = self.get(way) {
                 self.put(way, hash, Some(Entry { hits: entry.hits - taken, ..entry }));
