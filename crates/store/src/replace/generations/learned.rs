@@ -154,7 +154,7 @@ impl Learned {
     pub fn appraise(&self, worth: &Worth) {
         let (small, generations) = (self.shape.small(), self.shape.generations);
         let (mut all, mut of_generation) = (Seen::NOTHING, [Seen::NOTHING; Shape::MOST_GENERATIONS]);
-        for (log, seen) in self.seen.iter().enumerate() {
+        for (log, seen) in self.seen.iter().enumerate().filter(|(_, seen)| !seen.is_nothing()) {
             all.add(seen);
             if log < small
                 && let Some(sum) = of_generation.get_mut(log % generations)
@@ -173,10 +173,10 @@ impl Learned {
             (before, began) = (*rate, middle);
         }
         // What the logs of each generation lean on, and what is worth whatever nothing is known of; the last of large objects.
-        let mut lean_on = of_generation.map(|of_all_classes| (of_all_classes.rates(&general), None)).to_vec();
-        lean_on.push((general, None));
+        let of_generation = of_generation.iter().take(generations).map(|of_all_classes| of_all_classes.rates(&general));
+        let mut lean_on: Vec<_> = of_generation.chain([general]).map(|rates| (rates, None)).collect();
         for (log, seen) in self.seen.iter().enumerate() {
-            let group = if log < small { log % generations } else { Shape::MOST_GENERATIONS };
+            let group = if log < small { log % generations } else { generations };
             let Some((lean_on, of_nothing)) = lean_on.get_mut(group) else { continue };
             let appraised = || best_rates(&seen.rates(lean_on), &lengths);
             match seen.is_nothing() {
@@ -196,7 +196,9 @@ fn best_rates(rates: &[f64; BUCKETS], lengths: &[f64; BUCKETS]) -> [f64; BUCKETS
         for (rate, length) in rates.iter().zip(lengths).skip(from) {
             hits += rate * length;
             laps += length;
-            *best = f64::max(*best, hits / laps);
+            if hits / laps > *best {
+                *best = hits / laps;
+            }
             if laps > SPAN {
                 break;
             }
