@@ -4,6 +4,7 @@ mod cluster;
 mod damelo;
 mod deployments;
 mod field;
+mod generational;
 mod hits;
 mod index_size;
 mod maltzahn;
@@ -43,6 +44,8 @@ static ALL: &[Experiment] = &[
     policies::EXPERIMENT,
     policies::changes::EXPERIMENT,
     policies::memory::EXPERIMENT,
+    generational::LATENCY,
+    generational::MANY,
     own_log::EXPERIMENT,
 ];
 

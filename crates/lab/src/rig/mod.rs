@@ -17,6 +17,7 @@ mod page_cache;
 mod sparse;
 mod spec;
 mod stepped;
+mod turns;
 
 use std::fs::File;
 use std::path::Path;
@@ -38,6 +39,7 @@ pub use page_cache::{PAGE, PageCache, PageCacheOptions};
 pub use sparse::Sparse;
 pub use spec::Spec;
 pub use stepped::Stepped;
+pub use turns::Turns;
 
 use crate::error::LabError;
 use apart::Apart;
@@ -73,6 +75,11 @@ impl Rig {
         Rig::over(spec, std::iter::once(Arc::new(disk) as Arc<dyn Device>))
     }
 
+    /// Put an engine over this disk, by its clock. Errors: as [`Rig::new`].
+    pub fn on(spec: &Spec, disk: Arc<dyn Device>) -> Result<Rig, LabError> {
+        Rig::over(spec, std::iter::once(disk))
+    }
+
     fn over(spec: &Spec, disks: impl Iterator<Item = Arc<dyn Device>>) -> Result<Rig, LabError> {
         let cut = spec.cut()?;
         let new = |disk| Spindle::new(disk, spec).map_err(|error| spec.refused(error));
@@ -90,27 +97,31 @@ impl Rig {
         let all = |engines| Spread::over(engines).map(|spread| Arc::new(spread) as Arc<dyn Engine>);
         let engine =
             one.or_else(|| all(engines)).ok_or_else(|| spec.refused("it cannot be spread over so many disks"))?;
-        let store = Cache::over(engine, Secret::from_bytes(SECRET), spec.hot_bytes);
+        let clock = spindles.first().map(|spindle| spindle.counted.clock().clone()).unwrap_or_default();
+        let store = Cache::over_by(clock, engine, Secret::from_bytes(SECRET), spec.hot_bytes);
         Ok(Rig { store: store.map_err(|error| spec.refused(error))?, spindles })
     }
 
     /// Store an object of so many bytes; whether it was. One that is larger than the store takes is not even made.
     pub fn put(&self, object: u64, bytes: u64, group: Option<u64>) -> bool {
+        block_on(self.put_later(object, bytes, group))
+    }
+
+    /// [`Rig::put`] for whoever does not wait for one thing alone.
+    pub async fn put_later(&self, object: u64, bytes: u64, group: Option<u64>) -> bool {
         if bytes > self.store.max_object_bytes() {
             return false;
         }
         let hint = Hint { expected_bytes: Some(bytes), group, ..Hint::default() };
         let mut writer = self.store.put(&key(object), Bytes::from_static(HEAD), hint);
-        block_on(async {
-            // Piece by piece, since an object may be larger than memory.
-            let (piece, mut left) = (body(object, bytes.min(PIECE_BYTES)), bytes);
-            while left > 0 {
-                let next = piece.slice(..left.min(PIECE_BYTES) as usize);
-                left -= next.len() as u64;
-                writer.write(next).await;
-            }
-            matches!(writer.commit().await, Commit::Stored { .. })
-        })
+        // Piece by piece, since an object may be larger than memory.
+        let (piece, mut left) = (body(object, bytes.min(PIECE_BYTES)), bytes);
+        while left > 0 {
+            let next = piece.slice(..left.min(PIECE_BYTES) as usize);
+            left -= next.len() as u64;
+            writer.write(next).await;
+        }
+        matches!(writer.commit().await, Commit::Stored { .. })
     }
 
     /// Look for an object and read all of it: its length if it is there. Errors: other bytes than were stored, which
@@ -121,14 +132,19 @@ impl Rig {
 
     /// Look for an object and read so much of its beginning, or all of it: how much that was. Errors as [`Rig::get`].
     pub fn get_part(&self, object: u64, bytes: u64) -> Result<Option<u64>, LabError> {
-        let Some(mut hit) = block_on(self.store.find(&key(object))) else { return Ok(None) };
+        block_on(self.get_part_later(object, bytes))
+    }
+
+    /// [`Rig::get_part`] for whoever does not wait for one thing alone.
+    pub async fn get_part_later(&self, object: u64, bytes: u64) -> Result<Option<u64>, LabError> {
+        let Some(mut hit) = self.store.find(&key(object)).await else { return Ok(None) };
         let wanted = hit.body.len().map_or(bytes, |len| len.min(bytes));
         if hit.body.seek(0..wanted).is_err() {
             return Ok(None);
         }
         let (right, mut read) = (fill(object), 0);
         loop {
-            match block_on(hit.body.next(PIECE_BYTES as usize)) {
+            match hit.body.next(PIECE_BYTES as usize).await {
                 Ok(Some(piece)) => {
                     let ends = [piece.first(), piece.last()];
                     if ends.into_iter().flatten().any(|byte| *byte != right) {

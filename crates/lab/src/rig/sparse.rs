@@ -29,6 +29,13 @@ impl Sparse {
         Sparse { geometry, blocks: Mutex::default(), stopped: AtomicBool::new(false) }
     }
 
+    /// As if its power was cut: it takes nothing any more, and what was written to it is on the disk that is returned.
+    pub fn cut(&self) -> Self {
+        self.stopped.store(true, SeqCst);
+        let blocks = std::mem::take(&mut *self.blocks.lock());
+        Sparse { geometry: self.geometry, blocks: Mutex::new(blocks), stopped: AtomicBool::new(false) }
+    }
+
     fn check(&self, at: u64, len: usize) -> io::Result<()> {
         let block = BLOCK as u64;
         if !at.is_multiple_of(block) || !(len as u64).is_multiple_of(block) {
@@ -179,6 +186,20 @@ mod tests {
             disk.read((from * BLOCK) as u64, &mut read).unwrap();
             assert!(read == model[from * BLOCK..][..read.len()]);
         }
+    }
+
+    #[test]
+    fn what_was_written_before_a_power_cut_is_there_and_nothing_that_came_after_it() {
+        let disk = Sparse::new(2 * BLOCK as u64);
+        disk.write(0, &[7; BLOCK]).unwrap();
+        let after = disk.cut();
+        let (tell, told) = std::sync::mpsc::channel();
+        let from = std::sync::Arc::new(tinaja_store::AlignedBuf::zeroed(BLOCK));
+        let request = Request::Write { at: 0, from, part: 0..BLOCK };
+        disk.submit(Op { request, done: Box::new(move |outcome| tell.send(outcome.result.is_err()).unwrap()) });
+        let mut read = [1; BLOCK];
+        after.read(0, &mut read).unwrap();
+        assert!(told.recv().unwrap() && read == [7; BLOCK]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct Stepped {
     below: Arc<dyn Device>,
     model: Model,
     whole_bytes: u64,
-    hands: ManualClock,
+    hands: Box<dyn Fn(Duration) + Send + Sync>,
     clock: Clock,
     state: Mutex<State>,
 }
@@ -50,13 +50,45 @@ impl Stepped {
     /// the shorter, the larger the disk. `below` must end requests at once, as devices in memory do.
     pub fn over(below: Arc<dyn Device>, model: Model, whole_bytes: u64) -> Stepped {
         let hands = ManualClock::new();
-        let clock = hands.clock();
-        Stepped { below, model, whole_bytes, hands, clock, state: Mutex::default() }
+        Stepped::by(below, model, whole_bytes, hands.clock(), move |passed| hands.advance(passed))
+    }
+
+    /// The same by a clock that others go by too, which `hands` move on; it stands at zero.
+    pub fn by(
+        below: Arc<dyn Device>,
+        model: Model,
+        whole_bytes: u64,
+        clock: Clock,
+        hands: impl Fn(Duration) + Send + Sync + 'static,
+    ) -> Stepped {
+        Stepped { below, model, whole_bytes, hands: Box::new(hands), clock, state: Mutex::default() }
     }
 
     /// From now on requests take time, and wait for [`Stepped::step`].
     pub fn start(&self) {
         self.state.lock().is_started = true;
+    }
+
+    /// From now on requests end at once again, and so do those that wait.
+    pub fn be_prompt(&self) {
+        self.state.lock().is_started = false;
+        while self.step() {}
+    }
+
+    /// When the next request ends, if any is there.
+    pub fn next(&self) -> Option<Duration> {
+        let mut state = self.state.lock();
+        state.begin_all(&self.model, self.whole_bytes);
+        state.under_way.iter().map(|request| request.ends).min()
+    }
+
+    /// Let time pass until then, unless it is later already. No request is to end before.
+    pub fn pass_until(&self, time: Duration) {
+        let mut state = self.state.lock();
+        let passed = time.saturating_sub(state.now);
+        state.now += passed;
+        drop(state);
+        (self.hands)(passed);
     }
 
     /// The virtual time since it was made.
@@ -72,24 +104,28 @@ impl Stepped {
     /// Let time pass until the next request ends, and end it. `false` if there is none: then no time passes.
     pub fn step(&self) -> bool {
         let mut state = self.state.lock();
-        while state.under_way.len() < self.model.lanes.max(1)
-            && let Some(op) = state.waiting.pop_front()
-        {
-            state.begin(op, &self.model, self.whole_bytes);
-        }
+        state.begin_all(&self.model, self.whole_bytes);
         let first = state.under_way.iter().enumerate().min_by_key(|(_, request)| (request.ends, request.number));
         let Some(first) = first.map(|(at, _)| at) else { return false };
         let UnderWay { ends, op, .. } = state.under_way.swap_remove(first);
         let passed = ends.saturating_sub(state.now);
         state.now = ends;
         drop(state);
-        self.hands.advance(passed);
+        (self.hands)(passed);
         self.below.submit(op);
         true
     }
 }
 
 impl State {
+    fn begin_all(&mut self, model: &Model, whole_bytes: u64) {
+        while self.under_way.len() < model.lanes.max(1)
+            && let Some(op) = self.waiting.pop_front()
+        {
+            self.begin(op, model, whole_bytes);
+        }
+    }
+
     fn begin(&mut self, op: Op, model: &Model, whole_bytes: u64) {
         let time = match op.request.extent() {
             None => model.sync,

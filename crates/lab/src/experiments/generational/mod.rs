@@ -1,0 +1,31 @@
+//! The engine `generational` at work: what clients notice of what it does by itself, and what it costs with many objects.
+
+mod latency;
+mod load;
+mod many;
+mod tables;
+mod watch;
+mod world;
+
+use tinaja_store::engines;
+use tinaja_store::layout::LogSection;
+
+use crate::error::LabError;
+use crate::rig::Spec;
+
+pub use latency::EXPERIMENT as LATENCY;
+pub use many::EXPERIMENT as MANY;
+
+/// For objects of this size a disk is cut: the default of a new cache.
+const MEAN_OBJECT_BYTES: u64 = 8192;
+
+/// A disk of the engine with so many bits of memory for each object that has room, or all of its index; and where its log begins.
+fn cut(disk_bytes: u64, mean_object_bytes: u64, bits: Option<u64>) -> Result<(Spec, u64), LabError> {
+    let mut spec = Spec { mean_object_bytes, ..Spec::new(engines::GENERATIONAL, disk_bytes) };
+    if let Some(bits) = bits {
+        spec.settings = spec.settings.with(&engines::INDEX_MEMORY, disk_bytes / mean_object_bytes * bits / 8);
+    }
+    let section = LogSection::decode(&spec.cut()?.section(), disk_bytes);
+    let log_at = section.ok_or_else(|| LabError::failed("cutting the disk", "it has no log"))?.log.base;
+    Ok((spec, log_at))
+}
