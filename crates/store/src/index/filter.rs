@@ -59,7 +59,7 @@ impl Filter {
         self.words.len() as u64 * 8 + size_of::<Self>() as u64
     }
 
-    /// Whether the page of this object may hold it. No lock is taken.
+    /// Whether the page of this object may hold it, by a number that is spread evenly. No lock is taken.
     pub fn may_hold(&self, id_low: u64) -> bool {
         self.may_page_hold(self.page_of(id_low), id_low)
     }
@@ -74,8 +74,8 @@ impl Filter {
         self.bits_a_page == 0 || self.bits(id_low).all(is_set)
     }
 
-    /// A page holds these objects, and no others. Lookups may go on meanwhile: what the page held before and holds still is always found,
-    /// since each of its bits is set in both. What is new to it is found once this returns: keep it in memory until then, and until the
+    /// A page holds these objects, by numbers that are spread evenly, and no others. Lookups may go on meanwhile: what the page held before and
+    /// holds still is always found, since each of its bits is set in both. What is new to it is found once this returns: keep it in memory until then, and until the
     /// page is on the disk. Renew a page from one thread at a time.
     pub fn renew(&self, page: u64, held: impl Iterator<Item = u64>) {
         let from = page.saturating_mul(self.bits_a_page) % 64;
@@ -102,7 +102,8 @@ impl Filter {
     fn page(&self, page: u64) -> impl Iterator<Item = (&AtomicU64, u64)> {
         let from = page.saturating_mul(self.bits_a_page);
         let to = from.saturating_add(self.bits_a_page);
-        let words = self.words.iter().zip(0_u64..).skip((from / 64) as usize);
+        // Sliced, since to skip those before it would be to go through them.
+        let words = self.words.get((from / 64) as usize..).unwrap_or_default().iter().zip(from / 64..);
         words.take_while(move |(_, nth)| nth * 64 < to).map(move |(word, nth)| {
             let (first, end) = (from.saturating_sub(nth * 64), (to - nth * 64).min(64));
             (word, u64::MAX << first & u64::MAX >> (64 - end))

@@ -18,9 +18,13 @@ pub const MAX_SUMMARIES_WAITING: usize = 8;
 /// latter mostly less.
 pub const MAX_LOST_BATCHES: usize = 2 * (MAX_WRITE_FAILURES as usize + MAX_BATCHES_IN_FLIGHT);
 
-/// How long a record may stay in memory only: what a killed process may lose, but for objects that wait for their group
-/// ([`crate::limits::GROUP_HOLD`]).
+/// How long a record may stay in memory only, where one log is written: what a killed process may lose, but for objects that wait for their
+/// group ([`crate::limits::GROUP_HOLD`]).
 pub const WRITE_BEHIND: Duration = Duration::from_millis(100);
+
+/// The same where several logs are written. One of them is a [`WRITE_BEHIND`], the one that waits longest, so that up to five logs have no more
+/// small writes a second than one has.
+pub const WRITE_BEHIND_OF_SEVERAL: Duration = Duration::from_millis(500);
 
 /// Failed writes, or failed syncs, in a row after which a device is no longer written to. Its reads go on.
 pub const MAX_WRITE_FAILURES: u32 = 8;

@@ -222,11 +222,14 @@ impl Scan<'_> {
         let likely = round_up(self.layout.region_bytes / SUMMARY_SHARE, self.layout.align);
         // What lies before a short summary may be bad.
         let end = self.read(self.region_end(number) - likely, likely).ok();
-        let footer = end.as_ref().and_then(|end| region::footer(&self.layout, self.stamp, number, end));
-        let footer = footer.or_else(|| self.footer(number).ok().flatten()).filter(|footer| footer.region == region)?;
-        match end.filter(|_| self.layout.summary_bytes(footer.entries) <= likely) {
-            Some(end) => self.entries_in(&footer, &end),
-            None => self.entries(&footer),
+        let footer = |end: &AlignedBuf| region::footer(&self.layout, self.stamp, number, end);
+        match end.and_then(|end| Some((footer(&end)?, end))) {
+            Some((footer, _)) if footer.region != region => None,
+            Some((footer, end)) if self.layout.summary_bytes(footer.entries) <= likely => {
+                self.entries_in(&footer, &end)
+            }
+            Some((footer, _)) => self.entries(&footer),
+            None => self.entries(&self.footer(number).ok().flatten().filter(|footer| footer.region == region)?),
         }
     }
 

@@ -73,7 +73,7 @@ fn what_had_come_outlives_a_kill() {
     let client = reader(&proxy, READ);
     drop(client);
     eventually("the origin sends nothing more", || sending.load(SeqCst) == 0);
-    // What is stored is in the file after a tenth of a second.
+    // What is stored is in the file after half a second.
     std::thread::sleep(Duration::from_secs(1));
     kill_now(proxy.process.pid());
     proxy.process.wait();

@@ -57,7 +57,7 @@ fn killed_twenty_times_under_load() {
     for path in &kept {
         assert_right(path, &proxy.get(&origin.url(path)).unwrap());
     }
-    // What is stored is in the file after a tenth of a second.
+    // What is stored is in the file after half a second.
     std::thread::sleep(Duration::from_secs(1));
 
     for round in 0..KILLS {

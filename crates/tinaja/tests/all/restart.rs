@@ -68,7 +68,7 @@ fn a_crash_keeps_what_was_flushed() {
     let objects = objects();
     let mut proxy = setup.start();
     ask_for_all(&proxy, &origin, &objects);
-    // What is stored is in the file after a tenth of a second.
+    // What is stored is in the file after half a second.
     std::thread::sleep(Duration::from_secs(1));
     proxy.process.kill();
 

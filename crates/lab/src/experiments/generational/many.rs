@@ -112,18 +112,17 @@ impl Run {
         let hits = look(&rig, once.iter().copied())?;
         let skewed = look(&rig, (0..SKEW).flat_map(|_| few.iter().copied()))?;
         let absent = look(&rig, (0..lookups).map(|nth| objects + nth))?;
-        let disk = {
-            // What is under way is lost, and nothing is written at the end.
-            let after = Arc::new(disk.cut());
-            drop(rig);
-            after
-        };
-        let start = || {
+        // What is under way is lost, and nothing is written at the end.
+        let after = Arc::new(disk.cut());
+        drop(rig);
+        let start = |disk: Arc<Sparse>| {
             let (rig, took) = open(&spec, &disk)?;
             let again = look(&rig, once.iter().copied().take(1000))?;
             Ok::<_, LabError>((took, again.found as f64 / again.lookups.max(1) as f64))
         };
-        let ((after_crash, found_after_crash), (after_stop, found_after_stop)) = (start()?, start()?);
+        let (after_crash, found_after_crash) = start(after.clone())?;
+        // That was stopped as usual.
+        let (after_stop, found_after_stop) = start(Arc::new(after.cut()))?;
         let (starts, found) = ([after_crash, after_stop], [found_after_crash, found_after_stop]);
         Ok(Run {
             bits,

@@ -16,6 +16,9 @@ use crate::layout::scan::Scan;
 use crate::layout::{Log, Segments, SummaryEntry};
 use crate::replace::generations::Segment;
 
+/// Segments that are cleaned before the index is merged, at the most.
+const CLEANED_BEFORE: usize = 4;
+
 impl Cleans for Inner {
     fn log(&self) -> &Log {
         &self.indexed.log
@@ -39,9 +42,13 @@ impl Cleans for Inner {
         if snapshot::is_due(self) {
             if self.indexed.index.table().is_some_and(|table| !table.is_pressed()) {
                 // That takes a while on a slow disk, and frees nothing.
-                cleaner::clean(self);
+                cleaner::clean_before(self, CLEANED_BEFORE);
             }
-            snapshot::take(self, false);
+            let _alone = self.indexed.log.device.clock().lock(&self.cleaning);
+            // The last one is taken by whoever closes it.
+            if !self.indexed.log.frontier.is_closed() {
+                snapshot::take(self, false);
+            }
         }
     }
 

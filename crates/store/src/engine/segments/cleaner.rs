@@ -31,7 +31,7 @@ pub trait Cleans: Send + Sync + 'static {
     /// Read while a record is appended and entered; written where nothing else may be.
     fn publishing(&self) -> &RwLock<()>;
 
-    /// What is due beside cleaning, some times a second.
+    /// What is due beside cleaning, some times a second and after each segment.
     fn look_round(&self) {}
 
     /// Clean a segment; false if none can be.
@@ -51,30 +51,32 @@ fn work<E: Cleans>(clock: &Clock, engine: &Weak<E>, segments: &Segments) {
         let is_open = |engine: &Arc<E>| !engine.log().frontier.is_closed();
         let Some(engine) = engine.upgrade().filter(is_open) else { return };
         engine.look_round();
-        if is_due && !clean_looking(&*engine) {
+        if is_due && !clean(&*engine) {
             drop(engine);
             clock.sleep(PAUSE);
         }
     }
 }
 
-/// Clean until enough is free; false if there was nothing to clean.
-pub fn clean(engine: &impl Cleans) -> bool {
-    clean_and(engine, || {})
+/// Clean until enough is free; false if there was nothing to clean. It is looked round between two segments: where whoever stores takes each
+/// as soon as it is free, enough never is.
+fn clean(engine: &impl Cleans) -> bool {
+    clean_some(engine, usize::MAX, || engine.look_round())
 }
 
-/// The same, looking round between two segments: where whoever stores takes each as soon as it is free, enough never is.
-fn clean_looking(engine: &impl Cleans) -> bool {
-    clean_and(engine, || engine.look_round())
+/// Clean so many segments at the most, until enough are free.
+pub fn clean_before(engine: &impl Cleans, most: usize) {
+    clean_some(engine, most, || {});
 }
 
-fn clean_and(engine: &impl Cleans, between: impl Fn()) -> bool {
-    let mut any = false;
-    while !engine.segments().is_enough() && !engine.log().frontier.is_closed() && engine.clean_next() {
-        any = true;
+fn clean_some(engine: &impl Cleans, most: usize, between: impl Fn()) -> bool {
+    let is_over = || engine.segments().is_enough() || engine.log().frontier.is_closed();
+    let mut cleaned = 0;
+    while cleaned < most && !is_over() && engine.clean_next() {
+        cleaned += 1;
         between();
     }
-    any
+    cleaned > 0
 }
 
 /// Leave a free segment to the cleaner, which then need not wait for itself to write something.

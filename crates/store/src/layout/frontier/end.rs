@@ -1,5 +1,6 @@
 //! What happens by the clock, and the end: old batches go out, syncs come due, the last region is closed.
 
+use std::cmp::Reverse;
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -9,7 +10,7 @@ use tinaja_clock::Clock;
 
 use super::syncs::Sync;
 use super::{Frontier, FrontierState};
-use crate::layout::limits::WRITE_BEHIND;
+use crate::layout::limits::{WRITE_BEHIND, WRITE_BEHIND_OF_SEVERAL};
 use crate::terms::SyncDone;
 use crate::terms::limits::WRITE_PATIENCE;
 
@@ -71,21 +72,31 @@ impl Frontier {
     }
 }
 
-/// Send batches to the disk that are older than [`WRITE_BEHIND`], and sync now and then, until the frontier is closed or
-/// dropped.
+/// Of batches of these ages, by the numbers of their logs, those that are to go, the oldest first: that one, if it is older than
+/// [`WRITE_BEHIND`] and `one_more` may be written, and all that must not wait any longer. A disk with an arm has a seek for each.
+fn old(ages: impl Iterator<Item = (Duration, usize)>, one_more: bool) -> Vec<usize> {
+    let mut ages: Vec<_> = ages.filter(|(age, _)| *age >= WRITE_BEHIND).collect();
+    ages.sort_unstable_by_key(|(age, log)| (Reverse(*age), *log));
+    let goes = |(nth, (age, _)): &(usize, (Duration, usize))| *age >= WRITE_BEHIND_OF_SEVERAL || *nth == 0 && one_more;
+    ages.into_iter().enumerate().filter(goes).map(|(_, (_, log))| log).collect()
+}
+
+/// Send old batches to the disk, and sync now and then, until the frontier is closed or dropped.
 pub(super) fn write_behind(clock: &Clock, frontier: &Weak<Frontier>, flush_every: Option<Duration>) {
-    let (mut flushed, mut turns) = (clock.now(), 0);
+    let (mut flushed, mut sealed, mut turns) = (clock.now(), clock.now(), 0);
     while let Some(frontier) = frontier.upgrade() {
         let mut ops = Vec::new();
         let mut state = frontier.state.lock();
         if state.closed {
             return;
         }
-        for log in 0..state.heads.len() {
-            let since = state.heads.get(log).and_then(|head| head.batch_since);
-            if since.is_some_and(|since| clock.since(since) >= WRITE_BEHIND) {
-                frontier.seal(&mut state, &mut ops, log);
+        let heads = state.heads.iter().enumerate();
+        let ages = heads.filter_map(|(log, head)| Some((clock.since(head.batch_since?), log)));
+        for log in old(ages, clock.since(sealed) >= WRITE_BEHIND) {
+            if !frontier.seal(&mut state, &mut ops, log) {
+                break;
             }
+            sealed = clock.now();
         }
         state.lost.let_go(clock.now());
         let is_quiet = mem::replace(&mut turns, state.turns) == state.turns;
@@ -104,5 +115,25 @@ pub(super) fn write_behind(clock: &Clock, frontier: &Weak<Frontier>, flush_every
             flushed = clock.now();
             frontier.sync_by_clock();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_logs_one_writes_at_a_time_and_none_waits_for_more_than_half_a_second() {
+        let due = |ages: &[u64], one_more| {
+            let ages = ages.iter().enumerate().map(|(log, age)| (Duration::from_millis(*age), log));
+            old(ages, one_more)
+        };
+        assert_eq!(due(&[], true), []);
+        assert_eq!(due(&[99], true), [], "it is young");
+        assert_eq!(due(&[100], true), [0]);
+        assert_eq!(due(&[150, 300, 99, 200], true), [1]);
+        assert_eq!(due(&[150, 300, 99, 200], false), [], "another has just been written");
+        assert_eq!(due(&[500, 700, 499], false), [1, 0]);
+        assert_eq!(due(&[500, 700, 499, 500], true), [1, 0, 3]);
     }
 }

@@ -210,7 +210,7 @@ impl Generations {
         self.now().saturating_sub(self.learned_at.load(Relaxed)) >= (self.disk_bytes / LESSONS).max(1)
     }
 
-    /// Learn from what is there: all segments, those that are being filled too. Takes some tens of microseconds a log.
+    /// Learn from what is there: all segments, those that are being filled too. Takes some tens of thousands of instructions.
     pub fn learn(&self, segments: impl Iterator<Item = Segment>) {
         let mut learned = self.learned.lock();
         let now = self.now();
