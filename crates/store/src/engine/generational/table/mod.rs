@@ -64,6 +64,11 @@ const LEAST_COPIES: u64 = 256;
 /// What was looked up and had left not long ago, of which so much is known until it is stored again.
 const RETURNING: usize = 256;
 
+/// Bytes of memory for each segment beside what is known of its records: how many slots lead into it, and where it began.
+const SEGMENT_BYTES: u64 = (size_of::<AtomicU32>() + size_of::<u64>()) as u64;
+/// What is known of segments is in the budget as far as it is no more than this part of it.
+const SEGMENTS_SHARE: u64 = 8;
+
 /// How the table is planned.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -134,8 +139,11 @@ impl Table {
         let sets = slots.div_ceil(WAYS as u64).max(1);
         let cut = Cut::of(sets, format);
         let objects = (layout.log_bytes() / mean_object_bytes.max(1)).clamp(1, sets * WAYS as u64);
-        let displaced = Displaced::unknown(sets);
-        let left = memory_bytes.saturating_sub(displaced.allocated_bytes());
+        let (displaced, superseded) = (Displaced::unknown(sets), Superseded::new(&layout));
+        let of_segments = superseded.allocated_bytes() + layout.regions * SEGMENT_BYTES;
+        // Where that is much of the budget, on small disks, it comes on top: nothing else would be left.
+        let of_segments = if of_segments <= memory_bytes / SEGMENTS_SHARE { of_segments } else { 0 };
+        let left = memory_bytes.saturating_sub(displaced.allocated_bytes() + of_segments);
         let bits = left as f64 * 8.0 / objects as f64;
         let division = Division::of(bits, saved.area_bytes() as f64 / (objects * mean_object_bytes.max(1)) as f64);
         let of = |bits: f64| (objects as f64 * bits / 8.0) as u64;
@@ -156,7 +164,7 @@ impl Table {
             filter,
             copies: Resident::within(left.max(least), copy),
             displaced,
-            superseded: Superseded::new(&layout),
+            superseded,
             current: RwLock::new(Arc::new(Current { number: None, homes: Box::default() })),
             live_in: (0..regions).map(|_| AtomicU32::new(0)).collect(),
             merging: Mutex::default(),
@@ -412,10 +420,10 @@ impl Finds for Table {
     }
 
     fn allocated_bytes(&self) -> u64 {
-        let each = size_of::<AtomicU32>() + size_of::<u64>();
-        let fixed = size_of::<Self>() + self.live_in.len() * each + RETURNING * size_of::<AtomicU32>();
+        let fixed = size_of::<Self>() + RETURNING * size_of::<AtomicU32>();
+        let fixed = fixed as u64 + self.live_in.len() as u64 * SEGMENT_BYTES;
         let parts = [self.changes.allocated_bytes(), self.filter.allocated_bytes(), self.copies.allocated_bytes()];
         let noted = self.displaced.allocated_bytes() + self.superseded.allocated_bytes();
-        parts.iter().sum::<u64>() + noted + fixed as u64
+        parts.iter().sum::<u64>() + noted + fixed
     }
 }
