@@ -96,6 +96,11 @@ impl Stepped {
         self.state.lock().now
     }
 
+    /// How many requests are carried out at once.
+    pub fn lanes(&self) -> u32 {
+        u32::try_from(self.model.lanes).unwrap_or(u32::MAX).max(1)
+    }
+
     /// The times of all requests begun so far, added up.
     pub fn busy(&self) -> Duration {
         self.state.lock().busy

@@ -23,6 +23,7 @@ const STUCK: Duration = Duration::from_secs(60);
 enum Said {
     SleepsUntil(Duration),
     WaitsUntil(Duration),
+    Ended,
 }
 
 /// What a thread has of its turns.
@@ -85,11 +86,11 @@ impl Turns {
 
     /// When the next thread is due that sleeps or waits for a time.
     pub fn next(&self) -> Option<Duration> {
-        self.0.threads.lock().iter().map(|thread| thread.said.until()).min()
+        self.0.threads.lock().iter().filter_map(|thread| thread.said.until()).min()
     }
 
     /// Give each thread a turn that waits for something, or whose time has come; whether any had one. Errors: one does not give way
-    /// again, since it waits for something that has no turns.
+    /// again, since it waits for something that has no turns; or it has panicked.
     pub fn give(&self) -> Result<bool, String> {
         // They may start others meanwhile.
         let (threads, now) = (std::mem::take(&mut *self.0.threads.lock()), self.now());
@@ -101,9 +102,10 @@ impl Turns {
             }
             any = true;
             match thread.go.send(()).map(|()| thread.back.recv_timeout(STUCK)) {
+                Ok(Ok(Said::Ended)) => {}
                 Ok(Ok(said)) => left.push(Thread { said, ..thread }),
                 Ok(Err(RecvTimeoutError::Timeout)) => return Err(format!("{} does not give way", thread.name)),
-                Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => {}
+                Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => return Err(format!("{} panicked", thread.name)),
             }
         }
         let mut all = self.0.threads.lock();
@@ -121,9 +123,10 @@ impl Drop for Turns {
 }
 
 impl Said {
-    fn until(self) -> Duration {
+    fn until(self) -> Option<Duration> {
         match self {
-            Said::SleepsUntil(until) | Said::WaitsUntil(until) => until,
+            Said::SleepsUntil(until) | Said::WaitsUntil(until) => Some(until),
+            Said::Ended => None,
         }
     }
 }
@@ -181,7 +184,11 @@ impl Source for House {
     }
 
     fn give_way(&self, until: Instant) {
-        give_way(Said::WaitsUntil(self.at(until)));
+        match is_turn() {
+            true => give_way(Said::WaitsUntil(self.at(until))),
+            // It began to wait while there were turns.
+            false => std::thread::sleep(Duration::from_millis(1)),
+        }
     }
 
     fn spawn(&self, name: &str, work: Work) -> io::Result<JoinHandle<()>> {
@@ -190,13 +197,17 @@ impl Source for House {
             if mine.recv().is_ok() {
                 TURN.set(Some(Turn { mine, give }));
             }
-            // That it has ended is seen by what it drops.
             work();
+            // Whoever gives turns may have gone.
+            if let Some(turn) = TURN.take() {
+                let _ = turn.give.send(Said::Ended);
+            }
         })?;
         let (name, said) = (name.to_owned(), Said::WaitsUntil(self.passed()));
-        let new = Thread { name, go, back, said };
+        let mut threads = self.threads.lock();
+        // Else it runs as all threads do: nobody gives turns any more.
         if self.time.lock().runs_since.is_none() {
-            self.threads.lock().push(new);
+            threads.push(Thread { name, go, back, said });
         }
         Ok(thread)
     }
@@ -235,6 +246,14 @@ mod tests {
         }
         thread.unwrap().join().unwrap();
         assert!(!turns.give().unwrap() && turns.next().is_none());
+    }
+
+    #[test]
+    fn one_that_panics_is_no_one_that_has_ended() {
+        let turns = Turns::default();
+        let thread = turns.clock().spawn("of-a-test", || panic!("as a test wants it"));
+        assert_eq!(turns.give(), Err("of-a-test panicked".to_owned()));
+        assert!(thread.unwrap().join().is_err());
     }
 
     #[test]

@@ -176,8 +176,8 @@ impl CacheOptions {
     }
 
     /// How often what was stored is made to survive power loss without being asked. Default 5 seconds; `None` leaves
-    /// it to [`crate::Store::flush`]. A killed process loses what it was told within a tenth of a second, stored or removed, whatever this is; with
-    /// `generational` within half a second.
+    /// it to [`crate::Store::flush`]. A killed process loses what it was told within a tenth of a second, stored or
+    /// removed, whatever this is; with `generational` a little over half a second.
     #[must_use]
     pub fn flush_every(mut self, every: Option<Duration>) -> Self {
         self.flush_every = every;

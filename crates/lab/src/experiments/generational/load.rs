@@ -33,13 +33,19 @@ pub struct Rates {
     pub flushes: f64,
 }
 
+impl Rates {
+    /// The same mix, with so many new objects a second.
+    pub fn scaled(self, puts: f64) -> Rates {
+        Rates { gets: self.gets * puts / self.puts, puts, ..self }
+    }
+}
+
 /// A load without end: lookups and new objects come by chance, flushes by the clock.
 pub struct Load {
     rates: Rates,
     random: Random,
+    /// An object is its rank.
     popular: Zipf,
-    /// Objects that are asked for.
-    ranks: u64,
     /// The next one that is new.
     fresh: u64,
     /// When the next lookup, new object and flush come.
@@ -51,7 +57,7 @@ impl Load {
     pub fn new(ranks: u64, seed: u64) -> Load {
         let popular = Zipf::with(ranks as usize, ALPHA);
         let rates = Rates { gets: 0.0, puts: 0.0, flushes: 0.0 };
-        Load { rates, random: Random::new(seed), popular, ranks, fresh: ranks, due: [Duration::MAX; 3] }
+        Load { rates, random: Random::new(seed), popular, fresh: ranks, due: [Duration::MAX; 3] }
     }
 
     /// The same at other rates.
@@ -86,10 +92,7 @@ impl Load {
         let kind = (0..3).min_by_key(|kind| self.due.get(*kind)).unwrap_or_default();
         self.plan(kind);
         match kind {
-            0 => {
-                let rank = self.popular.rank(&mut self.random) as u64;
-                Asked::Get(mix(rank) % self.ranks)
-            }
+            0 => Asked::Get(self.popular.rank(&mut self.random) as u64),
             1 => {
                 self.fresh += 1;
                 Asked::Put(self.fresh, self.bytes(self.fresh))

@@ -183,12 +183,16 @@ pub fn plots(runs: &mut [Run]) -> Vec<Plot> {
 pub fn notes() -> Vec<String> {
     [
         "The engine itself, with its own thread, in virtual time: a request takes what the model of the disk says, requests go in the order in \
-         which they came, and what the processor does takes no time. Lookups and new objects come by chance at the rates that are said; nothing \
-         is held in memory but the index.",
-        "A hit counts as merging if the thread of the engine read or wrote the index at any moment of it, and as cleaning if it read or wrote a \
-         segment. A snapshot of an index in memory is called a merge too.",
+         which they came, and what the processor does takes no time. Lookups and new objects come by chance at the rates that are said.",
+        "A hit counts as merging if the thread of the engine read or wrote the index at any moment of it, and else as cleaning if it read or wrote a \
+         segment. So hits that take long are more likely to count there, and their times are rather too long than too short. The syncs of that thread \
+         do not count, nor do batches of records that it has written again and others send to the disk. A snapshot of an index in memory is called \
+         a merge too.",
+        "Nothing is held in memory but the index, and what is on its way to the disk: a hit on that takes no time.",
+        "The flash is a model with 32 requests at a time, each in its own time, and far from busy here: what the engine does by itself delays nobody. \
+         Real flash shares what it can move among all.",
         "Half of what is asked for has room; popularity falls off as 1 / rank^0.8. What is missed is stored. The new objects are never asked for \
-         again. The disk was filled one and a half times before.",
+         again. The disk was filled one and a half times before, by the same mix, without taking time.",
     ]
     .map(str::to_owned)
     .to_vec()

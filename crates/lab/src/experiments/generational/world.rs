@@ -42,7 +42,7 @@ pub struct Measured {
     pub stored_bytes: u64,
     /// What the disk did.
     pub seen: Seen,
-    /// How long it took, and how long the disk was busy.
+    /// How long it took, and how long the disk was busy: each of its lanes, in the mean.
     pub took: Duration,
     /// See there.
     pub busy: Duration,
@@ -158,7 +158,7 @@ impl World {
             }
         }
         of.seen = self.watch.seen().since(&before);
-        (of.took, of.busy) = (self.turns.now() - began, self.disk.busy() - busy);
+        (of.took, of.busy) = (self.turns.now() - began, (self.disk.busy() - busy) / self.disk.lanes());
         Ok(of)
     }
 
