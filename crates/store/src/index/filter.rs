@@ -75,8 +75,9 @@ impl Filter {
     }
 
     /// A page holds these objects, by numbers that are spread evenly, and no others. Lookups may go on meanwhile: what
-    /// the page held before and holds still is always found, since each of its bits is set in both. What is new to it is found once this returns: keep it in memory until then, and until the
-    /// page is on the disk. Renew a page from one thread at a time.
+    /// the page held before and holds still is always found, since each of its bits is set in both. What is new to it is
+    /// found once this returns: keep it in memory until then, and until the page is on the disk. Renew a page from one
+    /// thread at a time.
     pub fn renew(&self, page: u64, held: impl Iterator<Item = u64>) {
         let from = page.saturating_mul(self.bits_a_page) % 64;
         let mut words = vec![0_u64; (from + self.bits_a_page).div_ceil(64) as usize];

@@ -8,7 +8,7 @@ use tinaja_store::device::wrap::Model;
 use super::load::{Load, Rates};
 use super::tables::{self, Terabyte};
 use super::world::{Measured, World};
-use super::{MEAN_OBJECT_BYTES, cut};
+use super::{area_bytes, cut};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::report::Report;
@@ -28,6 +28,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Bytes of the disk.
 const DISK: (u64, u64) = (4 << 30, 32 << 20);
+/// For objects of this size it is cut: the default of a new cache.
+const MEAN_OBJECT_BYTES: u64 = 8192;
 /// So many times what has room is asked for.
 const ASKED_FOR: u64 = 2;
 /// The disk is filled so many times before anything is measured.
@@ -79,11 +81,6 @@ impl Run {
         let each = self.area_bytes * if self.bits.is_some() { 2 } else { 1 };
         self.measured.seen.merged.bytes as f64 / each as f64
     }
-}
-
-/// Bytes of one of the two areas of the index, which lie between the superblock and the log.
-fn area_bytes(log_at: u64) -> u64 {
-    (log_at - 4096) / 2
 }
 
 /// What was measured of the first disk, on one of a terabyte.

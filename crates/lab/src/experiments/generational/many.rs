@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::cut;
+use super::{area_bytes, cut, place};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::random::{Random, mix};
@@ -134,7 +134,7 @@ impl Run {
             stored,
             live: reading.stats.live_objects,
             memory_bytes: reading.stats.index_bytes,
-            area_bytes: (log_at - 4096) / 2,
+            area_bytes: area_bytes(log_at),
             written: reading.writes.bytes as f64 / stored_bytes.max(1) as f64,
             hits,
             skewed,
@@ -156,10 +156,6 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes() })
 }
 
-fn index(run: &Run) -> Cell {
-    run.bits.map_or_else(|| "in memory".into(), |bits| Cell::from(format!("on disk, {bits} bits")))
-}
-
 fn memory(runs: &[Run]) -> Table {
     let columns = [
         "index",
@@ -178,7 +174,7 @@ fn memory(runs: &[Run]) -> Table {
         let given = run.bits.map(|bits| run.room * bits / 8);
         let beyond = given.filter(|given| *given > 0).map(|given| run.memory_bytes as f64 / given as f64 - 1.0);
         table.row([
-            index(run),
+            place(run.bits),
             Cell::Count(run.live),
             Cell::number(mib(run.memory_bytes), 2),
             Cell::maybe(given.map(mib), 2),
@@ -204,10 +200,10 @@ fn reads(runs: &[Run]) -> Table {
         "us a miss",
     ];
     let mut table = Table::new("Reads of lookups, counted at the disk", &columns);
-    for Run { hits, skewed, absent, .. } in runs {
+    for Run { bits, hits, skewed, absent, .. } in runs {
         let us = |of: &Looked| Cell::number(of.took.as_secs_f64() * 1e6 / of.lookups.max(1) as f64, 1);
         table.row([
-            Cell::Nothing,
+            place(*bits),
             Cell::percent(hits.found as f64 / hits.lookups.max(1) as f64),
             Cell::number(hits.reads_each(), 2),
             us(hits),
@@ -216,9 +212,6 @@ fn reads(runs: &[Run]) -> Table {
             Cell::number(absent.reads_each(), 3),
             us(absent),
         ]);
-    }
-    for (row, run) in table.rows.iter_mut().zip(runs) {
-        row.first_mut().into_iter().for_each(|cell| *cell = index(run));
     }
     table
 }
@@ -230,7 +223,7 @@ fn starts(runs: &[Run]) -> Table {
         for (nth, after) in ["a crash", "a stop"].into_iter().enumerate() {
             let took = run.starts.get(nth).copied().unwrap_or_default().as_secs_f64();
             table.row([
-                index(run),
+                place(run.bits),
                 after.into(),
                 Cell::number(took, 2),
                 Cell::number(run.live as f64 / took / 1e6, 2),
@@ -242,7 +235,7 @@ fn starts(runs: &[Run]) -> Table {
 }
 
 fn plot(runs: &[Run]) -> Plot {
-    let groups = runs.iter().map(|run| index(run).to_string()).collect();
+    let groups = runs.iter().map(|run| place(run.bits).to_string()).collect();
     let of =
         |name: &str, looked: fn(&Run) -> Looked| Series::bars(name, runs.iter().map(|run| looked(run).reads_each()));
     let series = vec![

@@ -11,13 +11,11 @@ use tinaja_store::engines;
 use tinaja_store::layout::LogSection;
 
 use crate::error::LabError;
+use crate::report::Cell;
 use crate::rig::Spec;
 
 pub use latency::EXPERIMENT as LATENCY;
 pub use many::EXPERIMENT as MANY;
-
-/// For objects of this size a disk is cut: the default of a new cache.
-const MEAN_OBJECT_BYTES: u64 = 8192;
 
 /// A disk of the engine with so many bits of memory for each object that has room, or all of its index; and where its log begins.
 fn cut(disk_bytes: u64, mean_object_bytes: u64, bits: Option<u64>) -> Result<(Spec, u64), LabError> {
@@ -28,4 +26,14 @@ fn cut(disk_bytes: u64, mean_object_bytes: u64, bits: Option<u64>) -> Result<(Sp
     let section = LogSection::decode(&spec.cut()?.section(), disk_bytes);
     let log_at = section.ok_or_else(|| LabError::failed("cutting the disk", "it has no log"))?.log.base;
     Ok((spec, log_at))
+}
+
+/// Bytes of one of the two areas of the index, which lie between the superblock and the log.
+fn area_bytes(log_at: u64) -> u64 {
+    (log_at - 4096) / 2
+}
+
+/// Where an index lies that has so many bits of memory for each object.
+fn place(bits: Option<u64>) -> Cell {
+    bits.map_or_else(|| "in memory".into(), |bits| Cell::from(format!("on disk, {bits} bits")))
 }

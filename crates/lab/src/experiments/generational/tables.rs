@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use super::latency::Run;
+use super::place;
 use crate::report::{Cell, Plot, Series, Table};
 use crate::times::Times;
 
 /// What the engine does meanwhile, as [`super::world::Measured::hits`].
 const DOING: [&str; 3] = ["nothing", "merging", "cleaning"];
 const SHARES: [f64; 3] = [0.5, 0.95, 0.99];
-
-fn index(run: &Run) -> Cell {
-    run.bits.map_or_else(|| "in memory".into(), |bits| Cell::from(format!("on disk, {bits} bits")))
-}
 
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
@@ -29,7 +26,7 @@ pub fn times(runs: &mut [Run]) -> Table {
     let mut table = Table::new("Times of hits by what the engine does meanwhile by itself", &columns);
     for run in runs {
         let usual = run.measured.hits.first_mut().and_then(|times| at(times, 0.99));
-        let (disk, of) = (run.disk, index(run));
+        let (disk, of) = (run.disk, place(run.bits));
         for (times, doing) in run.measured.hits.iter_mut().zip(DOING) {
             let mut row = vec![disk.into(), of.clone(), doing.into(), Cell::Count(times.count())];
             row.extend(SHARES.map(|share| Cell::maybe(at(times, share), 2)));
@@ -69,7 +66,7 @@ pub fn work(runs: &[Run]) -> Table {
         let [merging, cleaning] = seen.took.map(|time| time.as_secs_f64());
         table.row([
             run.disk.into(),
-            index(run),
+            place(run.bits),
             Cell::number(run.rates.gets, 0),
             Cell::percent(found as f64 / (found + of.misses).max(1) as f64),
             Cell::number(of.stored[0] as f64 / took, 0),
@@ -147,7 +144,7 @@ pub fn slow(runs: &[Run]) -> Table {
         let of = &run.measured;
         let (took, writes) = (of.took.as_secs_f64(), of.seen.writes);
         table.row([
-            index(run),
+            place(run.bits),
             Cell::number(run.rates.puts, 0),
             Cell::Count(of.stored[0]),
             Cell::number(writes.bytes as f64 / of.stored_bytes.max(1) as f64, 3),
@@ -166,7 +163,7 @@ pub fn plots(runs: &mut [Run]) -> Vec<Plot> {
     disks.dedup();
     let of = |disk: &'static str, runs: &mut [Run]| {
         let mut of_disk: Vec<_> = runs.iter_mut().filter(|run| run.disk == disk).collect();
-        let groups = of_disk.iter().map(|run| index(run).to_string()).collect();
+        let groups = of_disk.iter().map(|run| place(run.bits).to_string()).collect();
         let series = DOING.iter().enumerate().map(|(kind, doing)| {
             let heights = of_disk
                 .iter_mut()
