@@ -13,6 +13,9 @@ use crate::flags::Lab;
 /// Where `lab all --quick` writes its page.
 const REPORT: &str = "tinaja-lab.html";
 
+/// Experiments that start other servers.
+const WITH_SERVERS: [&str; 2] = ["peers", "policies-peers"];
+
 /// Run what was asked for and show it. Errors: there is no such experiment, it failed, or its report cannot be written.
 pub fn lab(flags: Lab) -> Result<()> {
     let Some(name) = &flags.name else {
@@ -39,9 +42,9 @@ pub fn lab(flags: Lab) -> Result<()> {
         bail!("--resume does not work with {}: it works with maltzahn-layouts and maltzahn-squid", other.name);
     }
     if !flags.servers.is_empty()
-        && let Some(other) = chosen.iter().find(|experiment| experiment.name != "peers")
+        && let Some(other) = chosen.iter().find(|experiment| !WITH_SERVERS.contains(&experiment.name))
     {
-        bail!("--servers works with peers only, not with {}", other.name);
+        bail!("--servers works with {} only, not with {}", WITH_SERVERS.join(" and "), other.name);
     }
     only_replay_takes(&flags, &chosen)?;
     let standard = Setup::default();

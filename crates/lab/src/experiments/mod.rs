@@ -44,6 +44,7 @@ static ALL: &[Experiment] = &[
     policies::EXPERIMENT,
     policies::changes::EXPERIMENT,
     policies::memory::EXPERIMENT,
+    policies::peers::EXPERIMENT,
     generational::LATENCY,
     generational::MANY,
     own_log::EXPERIMENT,

@@ -266,6 +266,34 @@ fn all_peers_that_are_installed_stand_beside_each_other() {
     }
 }
 
+/// Three loads over HTTP to every server that is installed: each finds something and no more than what there is to find, ours more than
+/// one that forgets in the order of storing; who is missing says so.
+#[test]
+fn loads_are_put_to_all_servers_that_are_installed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tinaja"));
+    let output =
+        command.args(["lab", "policies-peers", "--quick", "--json"]).env("TMPDIR", dir.path()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_str(&said(&output)).unwrap();
+    assert_eq!(in_use_below(dir.path()), Vec::<String>::new());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
+
+    let found = titled(&report, "Objects found");
+    let load = "Days, whole";
+    let of = |name: &str| found.iter().find(|row| row["cache"] == name).unwrap()[load].as_f64();
+    let best = of("Belady, sizes").unwrap();
+    let is_installed = |name: &str| OTHERS.iter().any(|(own, path)| name.starts_with(own) && Path::new(path).exists());
+    for row in found.iter().filter(|row| row["what it is"] == "server") {
+        let name = row["cache"].as_str().unwrap();
+        let is_there = name == "Tinaja" || is_installed(name);
+        assert_eq!(row[load].is_number(), is_there, "{row:?}");
+        // nginx has more disk than it was given for some seconds, and no more than all that was asked for.
+        assert!(!is_there || (1.0..best + 1.0).contains(&row[load].as_f64().unwrap()), "{row:?} and {best}");
+    }
+    let (ours, fifo) = (of("Tinaja").unwrap(), of("FIFO").unwrap());
+    assert!(ours > fifo, "{ours} and {fifo}");
+}
+
 /// Who has no other server installed, and is not root, has our own figures and is told what to install.
 #[test]
 fn without_other_servers_and_root_ours_is_measured_alone() {
@@ -301,7 +329,7 @@ fn what_cannot_be_done_is_refused() {
         (&["hashcache-hits", "access.log"], "give hashcache-hits its log with --trace access.log"),
         (
             &["hashcache-index", "--servers", "/opt/nginx/sbin"],
-            "--servers works with peers only, not with hashcache-index",
+            "--servers works with peers and policies-peers only, not with hashcache-index",
         ),
         (&["replay"], "replay takes exactly one log, and 0 were given: tinaja lab replay LOG"),
         (&["replay", "/no/such.log"], "cannot read the requests in /no/such.log: No such file"),

@@ -46,6 +46,7 @@ impl Contest<'_> {
             origin: self.origin.address(),
             room,
             disk_bytes,
+            replacement: None,
             tls,
         };
         let program = self.found.iter().find(|(found, _)| *found == product).map(|(_, program)| program.as_path());

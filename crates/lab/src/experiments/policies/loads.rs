@@ -25,20 +25,16 @@ pub struct Load {
 impl Load {
     /// All of them.
     pub fn all(setup: &Setup) -> Result<Vec<Load>, LabError> {
-        let count = setup.choose(REQUESTS.0, REQUESTS.1);
-        let mix = PolyMixOptions::new(Embedded::Zipf13, 100.0, setup.choose(WORKING_SET.0, WORKING_SET.1));
-        let seed = setup.seed;
-        let mut loads = vec![
-            ("The mix".to_owned(), false, PolyMix::new(mix, seed).take(count).collect::<Vec<_>>()),
-            ("Sites".to_owned(), true, Sites::new(SitesOptions::new(), seed).take(count).collect()),
-            ("Days".to_owned(), true, Days::new(DaysOptions::new(), seed).take(count).collect()),
-        ];
-        for (number, path) in (1..).zip(&setup.traces) {
-            let requests = read_trace(path)?.requests.into_iter().take(setup.choose(usize::MAX, REQUESTS.1));
-            loads.push((format!("Log {number}"), false, requests.collect()));
-        }
+        let loads = requests(setup, setup.choose(REQUESTS.0, REQUESTS.1))?;
         let both = loads.iter().flat_map(|load| [true, false].map(|is_cut| (load, is_cut)));
         Ok(both.map(|((name, drifts, requests), is_cut)| Load::new(name, *drifts, requests, is_cut)).collect())
+    }
+
+    /// Each with whole bodies, and only what may be stored of it; so many requests of the generated ones.
+    pub fn whole(setup: &Setup, count: usize) -> Result<Vec<Load>, LabError> {
+        let mut loads = requests(setup, count)?;
+        loads.iter_mut().for_each(|(_, _, requests)| requests.retain(|request| request.cachable));
+        Ok(loads.iter().map(|(name, drifts, requests)| Load::new(name, *drifts, requests, false)).collect())
     }
 
     fn new(name: &str, drifts: bool, requests: &[Request], is_cut: bool) -> Load {
@@ -51,4 +47,20 @@ impl Load {
     pub fn title(&self) -> String {
         format!("{}, {}", self.name, if self.is_cut { "cut" } else { "whole" })
     }
+}
+
+/// The requests of each, with its name and whether it was made to drift; so many of the generated ones.
+fn requests(setup: &Setup, count: usize) -> Result<Vec<(String, bool, Vec<Request>)>, LabError> {
+    let mix = PolyMixOptions::new(Embedded::Zipf13, 100.0, setup.choose(WORKING_SET.0, WORKING_SET.1));
+    let seed = setup.seed;
+    let mut loads = vec![
+        ("The mix".to_owned(), false, PolyMix::new(mix, seed).take(count).collect::<Vec<_>>()),
+        ("Sites".to_owned(), true, Sites::new(SitesOptions::new(), seed).take(count).collect()),
+        ("Days".to_owned(), true, Days::new(DaysOptions::new(), seed).take(count).collect()),
+    ];
+    for (number, path) in (1..).zip(&setup.traces) {
+        let requests = read_trace(path)?.requests.into_iter().take(setup.choose(usize::MAX, count));
+        loads.push((format!("Log {number}"), false, requests.collect()));
+    }
+    Ok(loads)
 }

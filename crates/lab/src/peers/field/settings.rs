@@ -46,6 +46,8 @@ pub struct Setting<'a> {
     pub origin: SocketAddrV4,
     /// What it has for objects.
     pub room: Room,
+    /// What is to leave when it is full, for who can be told; nothing for what each does by itself.
+    pub replacement: Option<&'a str>,
     /// With TLS and HTTP/2, or without.
     pub tls: Option<&'a Pair>,
 }
@@ -153,6 +155,7 @@ impl Setting<'_> {
             ("MODULES", MODULES.to_owned()),
             ("CERTIFICATE", certificate),
             ("KEY", key),
+            ("REPLACEMENT", self.replacement.map_or_else(String::new, |told| by_replacement(product, told))),
             ("TLS", self.tls.map_or_else(String::new, |pair| by_tls(product, pair))),
         ];
         fs::write(path, fill(template, &values)?)
@@ -163,6 +166,15 @@ impl Setting<'_> {
     fn give(&self, product: Product) -> Result<(), LabError> {
         let Some(user) = product.user() else { return Ok(()) };
         run(Command::new("chown").args(["-R", user]).args([self.own(), self.cache()])).map(drop)
+    }
+}
+
+/// What stands at `@REPLACEMENT@` in the settings of who can be told: Tinaja its engine, Squid its policy.
+fn by_replacement(product: Product, told: &str) -> String {
+    match product {
+        Product::Tinaja => format!("engine = \"{told}\""),
+        Product::Squid => format!("cache_replacement_policy {told}\nmemory_replacement_policy {told}"),
+        _ => String::new(),
     }
 }
 
@@ -194,4 +206,20 @@ fn words(words: &[&str]) -> Vec<String> {
 
 fn make_dir(path: &Path) -> Result<(), LabError> {
     fs::create_dir(path).map_err(|why| LabError::failed("making a server's directory", why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Squid's policy holds for the directories that come after it.
+    #[test]
+    fn who_can_be_told_what_leaves_is_told() {
+        let squid = include_str!("../../../peers/squid.conf");
+        assert!(squid.find("@REPLACEMENT@") < squid.find("cache_dir"), "{squid}");
+        let told = by_replacement(Product::Squid, "heap GDSF");
+        assert_eq!(told, "cache_replacement_policy heap GDSF\nmemory_replacement_policy heap GDSF");
+        assert_eq!(by_replacement(Product::Tinaja, "segmented"), "engine = \"segmented\"");
+        assert_eq!(by_replacement(Product::Varnish, "lru"), "");
+    }
 }

@@ -44,6 +44,8 @@ pub struct Making<'a> {
     pub room: Room,
     /// Bytes of the file system, above those of [`Room::disk_bytes`].
     pub disk_bytes: u64,
+    /// What is to leave when it is full: Tinaja's engine or Squid's policy; nothing for what each does by itself. Others cannot be told.
+    pub replacement: Option<&'a str>,
     /// With TLS and HTTP/2, or without.
     pub tls: Option<&'a Tls>,
 }
@@ -74,10 +76,18 @@ impl Side {
         let stand = Stand::make(making.scratch, making.disk_bytes)?;
         let base_bytes = stand.used_bytes();
         let address = free_address()?;
-        let Making { origin, room, tls, .. } = *making;
+        let Making { origin, room, replacement, tls, .. } = *making;
         let services = ServiceNames::new();
-        let setting =
-            Setting { stand: &stand, program, services: &services, address, origin, room, tls: tls.map(Tls::pair) };
+        let setting = Setting {
+            stand: &stand,
+            program,
+            services: &services,
+            address,
+            origin,
+            room,
+            replacement,
+            tls: tls.map(Tls::pair),
+        };
         let (arguments, own) = (setting.write(product)?, setting.own());
         let (program, running, tls) = (program.to_owned(), None, tls.map(|tls| tls.http1().clone()));
         let mut side =
