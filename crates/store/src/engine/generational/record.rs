@@ -120,8 +120,9 @@ fn inspect(stats: &Stats) -> String {
     let each = slots as f64 * mean_object_bytes as f64 / capacity_bytes.max(1) as f64;
     let most = entries_within(0, capacity_bytes, mean_object_bytes);
     let more = if slots < most / 10 * 9 {
-        let mib = index_bytes(most) as f64 * 4.0 / 3.0 / f64::from(1 << 20);
-        format!(" (4 would keep small objects longer: set memory to {mib:.0}MiB, then `tinaja resize`)")
+        // Three quarters of it are for the index.
+        let mib = (index_bytes(most) as f64 * 4.0 / 3.0 / f64::from(1 << 20)).ceil();
+        format!(" (4 would keep small objects longer: set memory to {mib}MiB, then `tinaja resize`)")
     } else {
         String::new()
     };
