@@ -143,6 +143,7 @@ fn ledger_of(engine: &Inner) -> Ledger {
 /// Wait until every record appended so far is on the disk, and all that was written with it.
 pub fn settle(engine: &Inner) -> io::Result<()> {
     let (tell, told) = sync_channel(1);
-    engine.indexed.log.frontier.settle(Box::new(move |result| drop(tell.send(result))));
+    let hurries = engine.indexed.index.table().is_some_and(|table| table.is_pressed());
+    engine.indexed.log.frontier.settle(hurries, Box::new(move |result| drop(tell.send(result))));
     engine.indexed.log.device.clock().receive(&told).map_err(io::Error::other)?.map_err(io::Error::other)
 }

@@ -157,9 +157,7 @@ impl Frontier {
             }
         }
         let mut ops = Vec::new();
-        if let Some(turn) = state.syncs.iter().map(|sync| sync.up_to).max() {
-            self.seal_all(&mut state, &mut ops, turn);
-        }
+        self.seal_for_syncs(&mut state, &mut ops);
         let waiting = mem::take(&mut state.waiting);
         ops.extend(self.due_syncs(&mut state));
         drop(state);

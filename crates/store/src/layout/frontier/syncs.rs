@@ -16,45 +16,68 @@ pub(super) struct Sync {
     pub(super) done: Option<SyncDone>,
     /// Whether a failure has been told once this one has heard of it.
     pub(super) tells: bool,
+    /// Whether somebody waits for it, so that all batches go at once; else one goes after the other, and reads get in between.
+    pub(super) hurries: bool,
 }
 
 impl Frontier {
     /// See [`crate::engine::Engine::sync`].
     pub fn sync(self: &Arc<Self>, done: SyncDone) {
-        self.begin_sync(Some(done), true, false);
+        self.begin_sync(Sync { up_to: 0, done: Some(done), tells: true, hurries: true }, false);
     }
 
     /// [`Frontier::sync`] where something else was written to the device that is to last too.
     pub fn sync_beside(self: &Arc<Self>, done: SyncDone) {
-        self.begin_sync(Some(done), true, true);
+        self.begin_sync(Sync { up_to: 0, done: Some(done), tells: true, hurries: true }, true);
     }
 
     /// Make all of it last, and whatever else was written to the device, for a purpose of the store's own: a failure is
-    /// still told to the next who calls [`Frontier::sync`], and each is told here once.
-    pub fn settle(self: &Arc<Self>, done: SyncDone) {
-        self.begin_sync(Some(done), false, true);
+    /// still told to the next who calls [`Frontier::sync`], and each is told here once. Where nobody waits for it (`hurries` is false) the
+    /// batches of several logs go to the disk one after the other.
+    pub fn settle(self: &Arc<Self>, hurries: bool, done: SyncDone) {
+        self.begin_sync(Sync { up_to: 0, done: Some(done), tells: false, hurries }, true);
     }
 
     /// By the clock: nobody is told, so a failure is kept for the next who asks.
     pub(super) fn sync_by_clock(self: &Arc<Self>) {
-        self.begin_sync(None, false, false);
+        self.begin_sync(Sync { up_to: 0, done: None, tells: false, hurries: false }, false);
     }
 
-    fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>, tells: bool, for_more: bool) {
+    /// Begin one of all that there is now.
+    fn begin_sync(self: &Arc<Self>, sync: Sync, for_more: bool) {
         let mut ops = Vec::new();
         let mut state = self.state.lock();
-        // If too many are on their way already, the others follow when one of them has ended.
         let up_to = state.turns;
-        self.seal_all(&mut state, &mut ops, up_to);
         if !for_more && state.synced == up_to && state.flying.is_empty() && state.failed.is_none() {
             // Nothing is new since the last sync. A disk that was given up must not fail those that go on.
             drop(state);
-            return done.into_iter().for_each(|done| done(Ok(())));
+            return sync.done.into_iter().for_each(|done| done(Ok(())));
         }
-        state.syncs.push(Sync { up_to, done, tells });
+        state.syncs.push(Sync { up_to, ..sync });
+        self.seal_for_syncs(&mut state, &mut ops);
         ops.extend(self.due_syncs(&mut state));
         drop(state);
         self.submit(ops);
+    }
+
+    /// Send batches to the disk that syncs wait for. Those that do not go now follow when a write has ended.
+    pub(super) fn seal_for_syncs(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>) {
+        let up_to = |hurries: bool| {
+            let syncs = state.syncs.iter().filter(move |sync| sync.hurries == hurries);
+            syncs.map(|sync| sync.up_to).max()
+        };
+        let (at_once, in_turn) = (up_to(true), up_to(false));
+        if let Some(turn) = at_once {
+            self.seal_all(state, ops, turn);
+        }
+        if let Some(turn) = in_turn
+            && state.flying.is_empty()
+        {
+            let waiting = state.heads.iter().enumerate().filter(|(_, head)| head.waits_since(turn));
+            if let Some(oldest) = waiting.min_by_key(|(_, head)| head.turn).map(|(log, _)| log) {
+                self.seal(state, ops, oldest);
+            }
+        }
     }
 
     /// One sync for all those whose writes have ended.
@@ -115,3 +138,7 @@ impl Frontier {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "syncs_tests.rs"]
+mod tests;

@@ -70,6 +70,6 @@ pub fn take(engine: &Inner) {
 /// Wait until every record appended so far is on the disk, and all that was written with it.
 fn settle(engine: &Inner) -> io::Result<()> {
     let (tell, told) = sync_channel(1);
-    engine.log.frontier.settle(Box::new(move |result| drop(tell.send(result))));
+    engine.log.frontier.settle(true, Box::new(move |result| drop(tell.send(result))));
     engine.log.device.clock().receive(&told).map_err(io::Error::other)?.map_err(io::Error::other)
 }
