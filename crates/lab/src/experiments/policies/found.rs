@@ -169,7 +169,7 @@ mod tests {
     /// A server that is missing has empty cells and a reason, no mean, and nobody is compared with it.
     #[test]
     fn who_could_not_be_asked_has_no_mean() {
-        let loads = Load::whole(&Setup::quick(), 200).unwrap();
+        let loads = Load::storable(&Setup::quick(), 200).unwrap();
         let found = |objects| Ok(Found { objects, bytes: objects / 2.0, taken: Some(1.01), failed: 0 });
         let all = |kind, name, objects| Row { kind, name, found: loads.iter().map(|_| found(objects)).collect() };
         let mut rows =

@@ -30,11 +30,13 @@ impl Load {
         Ok(both.map(|((name, drifts, requests), is_cut)| Load::new(name, *drifts, requests, is_cut)).collect())
     }
 
-    /// Each with whole bodies, and only what may be stored of it; so many requests of the generated ones.
-    pub fn whole(setup: &Setup, count: usize) -> Result<Vec<Load>, LabError> {
+    /// What may be stored of each, so many requests of the generated ones. Logs have their bodies cut off: whole, one of some MB that is asked
+    /// for again and again has terabytes pass.
+    pub fn storable(setup: &Setup, count: usize) -> Result<Vec<Load>, LabError> {
         let mut loads = requests(setup, count)?;
         loads.iter_mut().for_each(|(_, _, requests)| requests.retain(|request| request.cachable));
-        Ok(loads.iter().map(|(name, drifts, requests)| Load::new(name, *drifts, requests, false)).collect())
+        let is_log = |name: &str| name.starts_with("Log");
+        Ok(loads.iter().map(|(name, drifts, requests)| Load::new(name, *drifts, requests, is_log(name))).collect())
     }
 
     fn new(name: &str, drifts: bool, requests: &[Request], is_cut: bool) -> Load {

@@ -50,7 +50,7 @@ const RIVALS: [Rival; 8] = [
 
 fn run(setup: &Setup) -> Result<Report, LabError> {
     allow_open_files()?;
-    let loads = Load::whole(setup, setup.choose(REQUESTS.0, REQUESTS.1))?;
+    let loads = Load::storable(setup, setup.choose(REQUESTS.0, REQUESTS.1))?;
     let disks: Vec<_> = loads.iter().map(|load| disk_bytes(load).max(setup.choose(0, 16 << 20))).collect();
     let of_each = || loads.iter().zip(&disks).map(|(load, disk_bytes)| (load, *disk_bytes));
     let mut rows = Vec::new();
@@ -121,7 +121,7 @@ fn notes() -> Vec<String> {
         "The requests of a load come one after the other over four connections, as fast as they are answered, and each answer may be kept for a week: what \
          a cache finds depends on what it has thrown away, not on freshness. A hit is known by what the origin was told by the request that fetched \
          it. Every byte is compared. An answer is counted as found too if it was under way to somebody else. Of the loads only what may be stored is \
-         asked for, bodies are whole, and nothing is left out at the beginning.",
+         asked for, bodies of logs are cut off at 64 KiB, and nothing is left out at the beginning.",
         "Days pass within seconds here. nginx removes what is too much once in some seconds, and so it has more disk than it was given while objects come this \
          fast: see the table of what was taken. What is written is of no account here: `tinaja lab peers` counts it.",
     ]
