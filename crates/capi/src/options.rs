@@ -33,11 +33,12 @@ const MOST_DIRS: usize = MAX_DISKS - 1;
 pub struct tinaja_options {
     /// `sizeof(struct tinaja_options)`.
     pub struct_bytes: u64,
-    /// The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log.
+    /// The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log, if `engine_by_memory` says no other.
     pub engine: *const c_char,
     /// Bytes of disk in each directory; 0: what the cache has, or 1 GiB. An existing cache of another size is refused.
     pub disk_bytes: u64,
-    /// Bytes of memory for hot objects; 0: none.
+    /// Bytes of memory for hot objects, and with generational for the index too; what has no room of that lies on the disk. 0: no hot
+    /// objects, and all of an index in memory.
     pub memory_bytes: u64,
     /// The average object size in bytes, for which a new cache is planned; 0: 8 KiB.
     pub mean_object_bytes: u64,
@@ -63,11 +64,16 @@ pub struct tinaja_options {
     /// A directory on a separate disk for the positions that hashcache-loglru does not keep in memory. Null: they are stored
     /// beside the objects. A cache that was created with one cannot be opened without one, unless all positions are in memory.
     pub positions_dir: *const c_char,
+    /// `TINAJA_ON`: `memory_bytes` and `disk_bytes` choose the engine of a new cache, if `engine` is null: the one that finds the most, which
+    /// is generational but on disks below 12 MiB and without any memory. `TINAJA_UNSET` or `TINAJA_OFF`: they do not.
+    pub engine_by_memory: u32,
+    /// What generational finds as much of as possible: 0: objects, 1: bytes, 2: balanced between both. It may be changed at any opening.
+    pub value: u32,
 }
 
 /// Which fields are settings of engines, and which ones.
 type Field = (&'static str, fn(&tinaja_options) -> u64, &'static Setting);
-static SETTINGS: [Field; 7] = [
+static SETTINGS: [Field; 8] = [
     ("bin_bytes", |said| said.bin_bytes, &engines::BIN_SIZE),
     ("ways", |said| said.ways.into(), &engines::WAYS),
     ("hash_bits", |said| said.hash_bits.into(), &engines::HASH_BITS),
@@ -75,6 +81,7 @@ static SETTINGS: [Field; 7] = [
     ("positions_in_memory", |said| said.positions_in_memory.into(), &engines::POSITIONS_IN_MEMORY),
     ("sets_in_memory_percent", |said| said.sets_in_memory_percent.into(), &engines::SETS_IN_MEMORY),
     ("keep_percent", |said| said.keep_percent.into(), &engines::KEEP),
+    ("value", |said| said.value.into(), &engines::VALUE),
 ];
 
 /// How many bytes the struct had when it was first given out: what every program's has.
@@ -135,12 +142,14 @@ pub(crate) unsafe fn of_program(dir: &str, options: *const tinaja_options) -> Re
             settings.set(setting, value);
         }
     }
+    let by_memory = switch("engine_by_memory", said.engine_by_memory.into())?.unwrap_or(false);
     // SAFETY: the caller's word.
     let positions_dir = unsafe { args::text(said.positions_dir, "positions_dir") }?;
     Ok(opened
         .when(engine, CacheOptions::engine)
         .when(given(said.disk_bytes), CacheOptions::disk_bytes)
         .memory_bytes(said.memory_bytes)
+        .engine_by_memory(by_memory)
         .when(given(said.mean_object_bytes), CacheOptions::mean_object_bytes)
         .more_dirs(more_dirs)
         .settings(settings)
@@ -153,20 +162,24 @@ fn given<T: Default + PartialEq>(number: T) -> Option<T> {
 
 /// What a field says of a setting; `None` where it is zero. Errors: [`TINAJA_ARGUMENT`].
 fn value_of(name: &str, said: u64, setting: &Setting) -> Result<Option<u64>, Failure> {
-    const OFF: u64 = TINAJA_OFF as u64;
-    const ON: u64 = TINAJA_ON as u64;
     match (setting.takes, said) {
         (_, 0) => Ok(None),
-        (Takes::Switch { .. }, OFF) => Ok(Some(0)),
-        (Takes::Switch { .. }, ON) => Ok(Some(1)),
-        (Takes::Switch { .. }, other) => {
-            Err(wrong(format!("{name} is {other}: give TINAJA_UNSET, TINAJA_OFF or TINAJA_ON")))
-        }
+        (Takes::Switch { .. }, said) => Ok(switch(name, said)?.map(u64::from)),
         (Takes::Number { .. } | Takes::Bytes | Takes::OneOf(_), number) => match setting.refusal(number) {
             // What is wrong and smaller the cache refuses, with a code of its own: programs know both.
             Some(_) if number > u8::MAX.into() => Err(wrong(format!("{name} is {number}: see tinaja.h for its range"))),
             _ => Ok(Some(number)),
         },
+    }
+}
+
+/// Whether something is on, if it was said. Errors: [`TINAJA_ARGUMENT`].
+fn switch(name: &str, said: u64) -> Result<Option<bool>, Failure> {
+    match u32::try_from(said) {
+        Ok(TINAJA_UNSET) => Ok(None),
+        Ok(TINAJA_OFF) => Ok(Some(false)),
+        Ok(TINAJA_ON) => Ok(Some(true)),
+        _ => Err(wrong(format!("{name} is {said}: give TINAJA_UNSET, TINAJA_OFF or TINAJA_ON"))),
     }
 }
 

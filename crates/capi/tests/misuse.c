@@ -86,6 +86,10 @@ static void settings(const char *dir) {
     REFUSED((bad.engine = "hashcache-setmemlru", bad.sets_in_memory_percent = 101), TINAJA_OPEN_FAILED);
     REFUSED((bad.engine = "hashcache-setmemlru", bad.sets_in_memory_percent = UINT32_MAX), TINAJA_ARGUMENT);
     REFUSED(bad.sets_in_memory_percent = 40, TINAJA_OPEN_FAILED);
+    REFUSED(bad.engine_by_memory = 3, TINAJA_ARGUMENT);
+    REFUSED(bad.value = 1, TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "generational", bad.value = 3), TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "generational", bad.value = UINT32_MAX), TINAJA_ARGUMENT);
     REFUSED((bad.engine = "segmented", bad.keep_percent = 51), TINAJA_OPEN_FAILED);
     REFUSED(bad.keep_percent = 10, TINAJA_OPEN_FAILED);
     REFUSED(bad.positions_dir = "no positions", TINAJA_OPEN_FAILED);
@@ -140,6 +144,25 @@ static void settings(const char *dir) {
     FAILS(tinaja_cache_open(apart, NULL), TINAJA_OPEN_FAILED);
     second[0] = apart;
     FAILS(tinaja_cache_open(other, &grown.known), TINAJA_OPEN_FAILED);
+
+    // By its memory a new cache has generational, which alone can find bytes rather than objects.
+    struct tinaja_options chosen = good;
+    chosen.memory_bytes = 1 << 20;
+    chosen.engine_by_memory = TINAJA_ON;
+    chosen.value = 1;
+    char by_memory[4096];
+    snprintf(by_memory, sizeof by_memory, "%s-by-memory", dir);
+    cache = tinaja_cache_open(by_memory, &chosen);
+    WORKS(cache);
+    WORKS(tinaja_close(create(cache, TINAJA_ANY_LENGTH)));
+    WORKS(tinaja_cache_close(cache));
+    // It is there, and stays what it is. With too little memory for its index that lies on the disk.
+    chosen.engine_by_memory = TINAJA_OFF;
+    chosen.memory_bytes = 4096;
+    cache = tinaja_cache_open(by_memory, &chosen);
+    WORKS(cache);
+    WORKS(tinaja_open(cache, KEY, sizeof KEY));
+    WORKS(tinaja_cache_close(cache));
 }
 
 static void files(int64_t cache, const char *dir) {
