@@ -34,9 +34,22 @@ impl Field {
         let mask = self.mask() << (at % 8);
         let word = (word & !mask) | ((value << (at % 8)) & mask);
         let tail = bytes.get_mut(at / 8..).unwrap_or_default();
-        match tail.first_chunk_mut::<8>() {
-            Some(to) => *to = word.to_le_bytes(),
-            None => tail.iter_mut().zip(word.to_le_bytes()).for_each(|(byte, new)| *byte = new),
+        if let Some(to) = tail.first_chunk_mut::<8>() {
+            *to = word.to_le_bytes();
+            return;
+        }
+        let (before, short) = (beyond(tail.len()), tail.len());
+        match bytes.last_chunk_mut::<8>() {
+            // Of the last eight, those before it stay.
+            Some(to) if short > 0 => {
+                let kept = u64::from_le_bytes(*to) & !(u64::MAX << before);
+                *to = (kept | word << before).to_le_bytes();
+            }
+            Some(_) => {}
+            None => {
+                let tail = bytes.iter_mut().skip(at / 8);
+                tail.zip(word.to_le_bytes()).for_each(|(byte, new)| *byte = new);
+            }
         }
     }
 
@@ -64,8 +77,18 @@ fn load(bytes: &[u8], at: usize) -> u64 {
     let tail = bytes.get(at..).unwrap_or_default();
     match tail.first_chunk::<8>() {
         Some(word) => u64::from_le_bytes(*word),
-        None => tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        // Of the last eight bytes it is what is behind the others: one load in the place of one for each byte.
+        None => match bytes.last_chunk::<8>() {
+            Some(word) => u64::from_le_bytes(*word).checked_shr(beyond(tail.len())).unwrap_or(0),
+            None => tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        },
     }
+}
+
+/// Bits that the last eight bytes have before the last so many of them.
+#[inline]
+fn beyond(bytes: usize) -> u32 {
+    64 - 8 * bytes.min(8) as u32
 }
 
 #[cfg(test)]

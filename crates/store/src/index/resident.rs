@@ -179,9 +179,27 @@ impl Slots<'_> {
     }
 
     fn of(&self, wanted: u16) -> Option<(usize, Entry)> {
-        let mask = (1 << self.bits.hash) - 1;
-        let mut ways = (0..WAYS).filter(|way| self.packed(*way) & mask == u64::from(wanted));
-        ways.find_map(|way| Some((way, self.get(way).1?)))
+        // Hashes alone, which with the bits before them are less than four bytes, and without a branch for each.
+        let (bits, mask) = (self.bits.all(), (1_u32 << self.bits.hash) - 1);
+        let mut same = 0_u8;
+        for way in 0..WAYS {
+            let at = way * bits;
+            let tail = self.bytes.get(at / 8..).unwrap_or_default();
+            let word = match tail.first_chunk::<4>() {
+                Some(word) => u32::from_le_bytes(*word),
+                // Of the last slot, where slots are small.
+                None => tail.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte)),
+            };
+            same |= u8::from((word >> (at % 8)) & mask == u32::from(wanted)) << way;
+        }
+        while same != 0 {
+            let way = same.trailing_zeros() as usize;
+            if let Some(entry) = self.get(way).1 {
+                return Some((way, entry));
+            }
+            same &= same - 1;
+        }
+        None
     }
 
     fn empty(&self) -> Option<usize> {
@@ -192,9 +210,18 @@ impl Slots<'_> {
     /// The slot of a full set that was asked for least, looked for from some way on; as many hits are taken from all.
     fn sweep(&mut self, from: usize) -> usize {
         let ways = || (0..WAYS).map(|way| (from % WAYS + way) % WAYS);
-        let to_hits = self.shifts().0;
-        let hits = |way| (self.packed(way) >> to_hits) as u8 & MOST_HITS;
-        let (least, taken) = ways().map(|way| (way, hits(way))).min_by_key(|(_, hits)| *hits).unwrap_or_default();
+        let (field, bits) = (Field { shift: self.shifts().0, bits: HITS_BITS }, self.bits.all());
+        let (mut least, mut taken) = (from % WAYS, MOST_HITS + 1);
+        for way in ways() {
+            let hits = field.get(self.bytes, bits, way) as u8;
+            if hits < taken {
+                (least, taken) = (way, hits);
+            }
+            // Mostly one of the first was not asked for at all.
+            if hits == 0 {
+                break;
+            }
+        }
         for way in ways().filter(|_| taken > 0) {
             if let (hash, Some(entry)) = self.get(way) {
                 self.put(way, hash, Some(Entry { hits: entry.hits - taken, ..entry }));
