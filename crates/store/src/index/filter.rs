@@ -24,6 +24,15 @@ pub struct Filter {
     hashes: u32,
 }
 
+/// A page's filter that is being made anew. Nobody sees it before its end. Memory: its bits.
+pub struct Renewal<'a> {
+    filter: &'a Filter,
+    page: u64,
+    /// Bits of the page before in the first word.
+    from: u64,
+    words: Vec<u64>,
+}
+
 impl Filter {
     /// How many bits an object it is worth, where there are so many for all of an index on disk.
     pub fn bits_of(bits: f64) -> f64 {
@@ -79,17 +88,16 @@ impl Filter {
     /// found once this returns: keep it in memory until then, and until the page is on the disk. Renew a page from one
     /// thread at a time.
     pub fn renew(&self, page: u64, held: impl Iterator<Item = u64>) {
+        let mut renewal = self.renewal(page);
+        held.for_each(|id_low| renewal.hold(id_low));
+        renewal.end();
+    }
+
+    /// The same for whoever learns one by one what the page holds.
+    pub fn renewal(&self, page: u64) -> Renewal<'_> {
         let from = page.saturating_mul(self.bits_a_page) % 64;
-        let mut words = vec![0_u64; (from + self.bits_a_page).div_ceil(64) as usize];
-        for bit in held.flat_map(|id_low| self.bits(id_low)).map(|bit| from + bit) {
-            if let Some(word) = words.get_mut((bit / 64) as usize) {
-                *word |= 1 << (bit % 64);
-            }
-        }
-        for ((word, own), new) in self.page(page).zip(words) {
-            // The others are another page's.
-            let _ = word.fetch_update(Relaxed, Relaxed, |word| Some(word & !own | new));
-        }
+        let words = vec![0_u64; (from + self.bits_a_page).div_ceil(64) as usize];
+        Renewal { filter: self, page, from, words }
     }
 
     /// A page may hold anything.
@@ -117,6 +125,30 @@ impl Filter {
         let hash = id_low.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let (first, step, bits) = (hash as u32, (hash >> 32) as u32 | 1, self.bits_a_page);
         (0..self.hashes).map(move |nth| (u64::from(first.wrapping_add(nth.wrapping_mul(step))) * bits) >> 32)
+    }
+}
+
+impl Renewal<'_> {
+    /// The page holds this object, by a number that is spread evenly.
+    #[inline]
+    pub fn hold(&mut self, id_low: u64) {
+        if self.filter.bits_a_page == 0 {
+            return;
+        }
+        for bit in self.filter.bits(id_low) {
+            let bit = self.from + bit;
+            if let Some(word) = self.words.get_mut((bit / 64) as usize) {
+                *word |= 1 << (bit % 64);
+            }
+        }
+    }
+
+    /// It holds no others.
+    pub fn end(self) {
+        for ((word, own), new) in self.filter.page(self.page).zip(self.words) {
+            // The others are another page's.
+            let _ = word.fetch_update(Relaxed, Relaxed, |word| Some(word & !own | new));
+        }
     }
 }
 

@@ -10,14 +10,12 @@ pub const HASH_BITS: u8 = 8;
 /// How many there may be.
 pub const MOST_HASH_BITS: RangeInclusive<u8> = HASH_BITS..=16;
 
-/// A number for this one that is spread evenly over 64 bits, and another one for each: the last steps of SplitMix64 (Steele, Lea, Flood: Fast
-/// Splittable Pseudorandom Number Generators, 2014).
+/// A number for this one of 48 bits at the most that is spread over 64 bits, and another one for each: one multiplication, whose high
+/// half is spread well, and that half over the low one. Enough for sets and filters; in memory only.
 #[inline]
-pub fn mix(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ number >> 31
+pub fn scatter(number: u64) -> u64 {
+    let number = number.wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    number ^ number >> 32
 }
 
 /// So many bits of an object, from [`crate::Digest::low`]: the lowest, which choose no set.

@@ -71,6 +71,12 @@ impl Slot {
     }
 }
 
+/// All slots of a set. Which bits are whose is known when this is compiled, so that each costs a load and two shifts.
+#[inline]
+fn packed(set: &[u8; SLOT_BITS]) -> [u64; WAYS] {
+    std::array::from_fn(|way| SLOT.get(set, SLOT_BITS, way))
+}
+
 /// A set of packed slots.
 pub struct Set<'a>(pub &'a mut [u8]);
 
@@ -160,8 +166,8 @@ impl Set<'_> {
     #[inline]
     pub fn each(&mut self, mut into: impl FnMut(Slot) -> Option<Slot>) {
         let Some(bytes) = self.0.first_chunk_mut::<SLOT_BITS>() else { return };
-        for way in 0..WAYS {
-            let slot = Slot::unpack(SLOT.get(bytes, SLOT_BITS, way));
+        for (way, slot) in packed(bytes).into_iter().enumerate() {
+            let slot = Slot::unpack(slot);
             if slot.position.is_some()
                 && let Some(becomes) = into(slot)
             {
@@ -173,8 +179,7 @@ impl Set<'_> {
     /// What empty slots remember is a round older.
     pub fn age(&mut self) {
         let Some(bytes) = self.0.first_chunk_mut::<SLOT_BITS>() else { return };
-        for way in 0..WAYS {
-            let slot = SLOT.get(bytes, SLOT_BITS, way);
+        for (way, slot) in packed(bytes).into_iter().enumerate() {
             if slot >> POSITION.shift == EMPTY && slot >> HITS.shift & u64::from(MOST_HITS) > 0 {
                 SLOT.set(bytes, SLOT_BITS, way, slot - (1 << HITS.shift));
             }

@@ -8,7 +8,7 @@ use super::page::{self, Merge};
 use super::{Current, Table};
 use crate::device::Device;
 use crate::engine::Place;
-use crate::engine::segments::{Slot, WAYS};
+use crate::engine::segments::Slot;
 use crate::index::resident::Entry;
 use crate::layout::Segments;
 use crate::layout::snapshot::Run;
@@ -16,19 +16,24 @@ use crate::layout::snapshot::Run;
 /// A merge that is under way.
 #[derive(Default)]
 pub struct Merging {
-    /// Slots that lead into each segment.
-    live_in: Vec<u32>,
-    /// Whether each segment is the one still that the table leads into: none leaves meanwhile.
-    stays: Vec<bool>,
+    segments: Vec<Merged>,
     /// By so many rounds empty slots grow older.
     rounds: u64,
     run: Run,
 }
 
+/// What a merge knows of a segment.
+struct Merged {
+    /// Slots that lead into it.
+    live: u32,
+    /// Whether it is the one still that the table leads into: none leaves meanwhile.
+    stays: bool,
+}
+
 /// So many slots more lead into a segment.
-fn count(live_in: &mut [u32], number: usize, more: i32) {
-    if let Some(live) = live_in.get_mut(number) {
-        *live = live.saturating_add_signed(more);
+fn count(segments: &mut [Merged], number: usize, more: i32) {
+    if let Some(segment) = segments.get_mut(number) {
+        segment.live = segment.live.saturating_add_signed(more);
     }
 }
 
@@ -37,15 +42,16 @@ impl Table {
     pub fn merge_begins(&self, rounds: u64) {
         self.displaced.snapshot_begins();
         self.changes.merge_begins();
-        let (current, live_in) = (self.current(), vec![0; self.live_in.len()]);
-        let stays = (0..live_in.len()).map(|number| self.is_same(&current, number)).collect();
-        *self.merging.lock() = Merging { live_in, stays, rounds, run: Run::default() };
+        let current = self.current();
+        let segment = |number| Merged { live: 0, stays: self.is_same(&current, number) };
+        let segments = (0..self.live_in.len()).map(segment).collect();
+        *self.merging.lock() = Merging { segments, rounds, run: Run::default() };
     }
 
     /// A page of the new table.
     pub fn merge(&self, device: &dyn Device, page: u64, worth: impl Fn(u8, Place) -> u64) -> Vec<u8> {
         let number = self.current().number;
-        let Merging { live_in, stays, rounds, run } = &mut *self.merging.lock();
+        let Merging { segments, rounds, run } = &mut *self.merging.lock();
         let before = number.map(|number| self.snapshots(device).page_of_run(run, number, page));
         let is_lost = before == Some(None);
         if is_lost {
@@ -59,28 +65,31 @@ impl Table {
         let mut merge = Merge::new(&self.cut, page, &mut content);
         merge.age(*rounds);
         // What the page held is held on to, since lookups go by that one until all are written. It may be read again after all.
-        let mut held = Vec::with_capacity(self.cut.shape.sets_per_shard() as usize * WAYS);
-        let stays = |position| stays.get(self.segment_at(position)) == Some(&true);
-        merge.each(stays, |position, spot| {
-            held.push(spot.mixed());
-            count(live_in, self.segment_at(position), 1);
-        });
+        let mut held = self.filter.renewal(page);
+        let stays = |position| match segments.get_mut(self.segment_at(position)) {
+            Some(segment) if segment.stays => {
+                segment.live = segment.live.saturating_add(1);
+                true
+            }
+            _ => false,
+        };
+        merge.each(stays, |_, spot| held.hold(spot.mixed()));
         let worth =
             |slot: &Slot| slot.position.and_then(|at| self.place(at)).map_or(0, |place| worth(slot.hits, place));
         for (spot, change) in self.changes.in_sets(&self.cut.shape.sets_in(page)) {
             if let Change::There { .. } = change {
-                held.push(spot.mixed());
+                held.hold(spot.mixed());
             }
             merge.enter(spot, change, worth);
         }
-        merge.entered.iter().for_each(|position| count(live_in, self.segment_at(*position), 1));
-        merge.superseded.iter().for_each(|position| count(live_in, self.segment_at(*position), -1));
+        merge.entered.iter().for_each(|position| count(segments, self.segment_at(*position), 1));
+        merge.superseded.iter().for_each(|position| count(segments, self.segment_at(*position), -1));
         self.lost.fetch_add(merge.displaced.len() as u64, Relaxed);
         merge.displaced.iter().for_each(|spot| self.displaced.note(spot.pair));
         merge.superseded.iter().for_each(|position| self.superseded.note(*position));
         match is_lost {
             true => self.filter.holds_all(page),
-            false => self.filter.renew(page, held.into_iter()),
+            false => held.end(),
         }
         content
     }
@@ -92,7 +101,7 @@ impl Table {
         let Some(number) = number else { return self.displaced.suspect_all() };
         let homes = (0..self.live_in.len()).map(|number| self.home(number).map_or(0, |home| home.0 + 1));
         self.go_by(Some(number), homes.collect());
-        self.live_in.iter().zip(merging.live_in).for_each(|(live, counted)| live.store(counted, Relaxed));
+        self.live_in.iter().zip(merging.segments).for_each(|(live, segment)| live.store(segment.live, Relaxed));
         self.changes.merged(|spot, change| {
             if let Change::There { position, hits } = change {
                 self.copies.enter(spot.mixed(), Entry { position: position.into(), hits });
@@ -109,17 +118,17 @@ impl Table {
     pub fn load(&self, page: u64, content: &[u8]) {
         let mut content = content.to_vec();
         page::trim(&self.cut, page, &mut content);
-        let mut held = Vec::new();
+        let mut held = self.filter.renewal(page);
         Merge::new(&self.cut, page, &mut content).each(
             |_| true,
             |position, spot| {
-                held.push(spot.mixed());
+                held.hold(spot.mixed());
                 if let Some(live) = self.live_in.get(self.segment_at(position)) {
                     live.fetch_add(1, Relaxed);
                 }
             },
         );
-        self.filter.renew(page, held.into_iter());
+        held.end();
     }
 
     /// The same over these segments. All pages of a snapshot were loaded, or there is none; for each segment it says where that began: one

@@ -37,6 +37,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -94,6 +95,8 @@ pub struct Table {
     plan: Plan,
     cut: Cut,
     /// Those of the log, once it is known which there are.
+    /// Places of a segment: as many units.
+    units_each: NonZeroU32,
     segments: Option<Arc<Segments>>,
     changes: Changes,
     filter: Filter,
@@ -163,6 +166,7 @@ impl Table {
             changes,
             filter,
             copies: Resident::within(left.max(least), copy),
+            units_each: NonZeroU32::new((layout.region_bytes / layout.unit) as u32).unwrap_or(NonZeroU32::MIN),
             displaced,
             superseded,
             current: RwLock::new(Arc::new(Current { number: None, homes: Box::default() })),
@@ -183,7 +187,7 @@ impl Table {
     }
 
     fn segment_at(&self, position: u32) -> usize {
-        (u64::from(position) * self.plan.layout.unit / self.plan.layout.region_bytes) as usize
+        (position / self.units_each) as usize
     }
 
     fn home(&self, number: usize) -> Option<Place> {

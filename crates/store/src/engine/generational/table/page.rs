@@ -87,7 +87,8 @@ impl<'a> Merge<'a> {
 
     /// Every slot that leads somewhere, by its position and its spot, as far as it leads there still. Those that do not
     /// remember what they led to.
-    pub fn each(&mut self, leads: impl Fn(u32) -> bool, mut with: impl FnMut(u32, Spot)) {
+    #[inline]
+    pub fn each(&mut self, mut leads: impl FnMut(u32) -> bool, mut with: impl FnMut(u32, Spot)) {
         let (cut, beside) = (self.cut, self.cut.shape.sets_in(self.page));
         for (set, bytes) in beside.clone().zip(self.content.chunks_exact_mut(cut.shape.set_bytes())) {
             Set(bytes).each(|slot| {

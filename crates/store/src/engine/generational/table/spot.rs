@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::format::Format;
 use crate::engine::segments::{Choices, fingerprint};
 use crate::index::Shape;
-use crate::index::hash::mix;
+use crate::index::hash::scatter;
 
 /// A pair of sets, by the one of the two that stands for both, and a fingerprint: of objects with the same, the table holds one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,8 +18,9 @@ pub struct Spot {
 
 impl Spot {
     /// A number for it that is spread evenly.
+    #[inline]
     pub fn mixed(&self) -> u64 {
-        mix(self.pair << 12 | u64::from(self.fingerprint))
+        scatter(self.pair << 12 | u64::from(self.fingerprint))
     }
 }
 
