@@ -63,6 +63,8 @@ struct Shard {
 pub struct At<'a> {
     shard: MutexGuard<'a, Shard>,
     key: u32,
+    /// Its cell, or where that would be, and what it says.
+    found: (usize, Option<(Change, bool)>),
     count: &'a AtomicU64,
 }
 
@@ -130,12 +132,16 @@ impl Changes {
 
     /// What is known of a spot, locked.
     pub fn at(&self, spot: Spot) -> Option<At<'_>> {
-        let shard = self.shards.get((spot.pair / self.sets_each) as usize)?.lock();
-        Some(At { shard, key: self.key(spot), count: &self.count })
+        let (number, key) = self.place(spot);
+        let shard = self.shards.get(number)?.lock();
+        let found = shard.find(key);
+        Some(At { shard, key, found, count: &self.count })
     }
 
-    fn key(&self, spot: Spot) -> u32 {
-        ((spot.pair % self.sets_each) * FINGERPRINTS + u64::from(spot.fingerprint)) as u32
+    /// The number of a spot's shard, and its key there.
+    fn place(&self, spot: Spot) -> (usize, u32) {
+        let (number, set) = (spot.pair / self.sets_each, spot.pair % self.sets_each);
+        (number as usize, (set * FINGERPRINTS + u64::from(spot.fingerprint)) as u32)
     }
 
     fn spot(&self, shard: u64, key: u32) -> Spot {
@@ -145,12 +151,17 @@ impl Changes {
 
     /// What is known of a spot.
     pub fn get(&self, spot: Spot) -> Option<Change> {
-        self.at(spot)?.get()
+        let (number, key) = self.place(spot);
+        self.shards.get(number)?.lock().find(key).1.map(|(change, _)| change)
     }
 
     /// Whether a change of this spot may be said now.
     pub fn has_room(&self, spot: Spot) -> bool {
-        self.at(spot).is_none_or(|at| at.shard.used < self.cells - self.cells / 8 || at.get().is_some())
+        let (number, key) = self.place(spot);
+        self.shards.get(number).is_none_or(|shard| {
+            let shard = shard.lock();
+            shard.used < self.cells - self.cells / 8 || shard.find(key).1.is_some()
+        })
     }
 
     /// A merge begins: what is said from here on stays until the next one.
@@ -168,7 +179,7 @@ impl Changes {
     pub fn in_sets(&self, sets: &Range<u64>) -> Vec<(Spot, Change)> {
         let (number, mut found) = (sets.start / self.sets_each, Vec::new());
         let Some(shard) = self.shards.get(number as usize).map(|shard| shard.lock()) else { return found };
-        let from = self.key(Spot { pair: sets.start, fingerprint: 0 });
+        let from = self.place(Spot { pair: sets.start, fingerprint: 0 }).1;
         let to = u64::from(from) + (sets.end - sets.start) * FINGERPRINTS;
         let (first, last) = (shard.cell_of(from), shard.cell_of((to - 1) as u32));
         for (at, cell) in shard.cells.iter().enumerate().skip(first) {
@@ -192,7 +203,8 @@ impl Changes {
             shard.used = 0;
             shard.cells = vec![[0; CELL_BYTES]; self.cells.max(fresh.len() * 4 / 3)];
             for (key, change, _) in &fresh {
-                shard.put(*key, *change);
+                let found = shard.find(*key);
+                shard.put(*key, *change, found);
             }
             self.count.fetch_sub(old.len() as u64, Relaxed);
         }
@@ -237,11 +249,11 @@ impl Shard {
         (self.cells.len(), None)
     }
 
-    /// Whether it is a further one.
-    fn put(&mut self, key: u32, change: Change) -> bool {
+    /// Whether it is a further one. It was found there, or is to be.
+    fn put(&mut self, key: u32, change: Change, mut found: (usize, Option<(Change, bool)>)) -> bool {
         let cell = encode(key, change, true);
         loop {
-            let (at, before) = self.find(key);
+            let (at, before) = found;
             let rest = self.cells.get_mut(at..).unwrap_or_default();
             if before.is_some() {
                 rest.iter_mut().take(1).for_each(|to| *to = cell);
@@ -255,6 +267,7 @@ impl Shard {
                 return true;
             }
             self.grow();
+            found = self.find(key);
         }
     }
 
@@ -278,17 +291,17 @@ impl Shard {
 impl At<'_> {
     /// What is known.
     pub fn get(&self) -> Option<Change> {
-        self.shard.find(self.key).1.map(|(change, _)| change)
+        self.found.1.map(|(change, _)| change)
     }
 
     /// This is so from now on.
-    pub fn put(&mut self, change: Change) {
-        self.count.fetch_add(u64::from(self.shard.put(self.key, change)), Relaxed);
+    pub fn put(mut self, change: Change) {
+        self.count.fetch_add(u64::from(self.shard.put(self.key, change, self.found)), Relaxed);
     }
 
     /// It was asked for once more, where it lies. No change that has to be merged.
-    pub fn count_hit(&mut self, most: u8) {
-        if let (at, Some((Change::There { position, hits }, is_fresh))) = self.shard.find(self.key)
+    pub fn count_hit(mut self, most: u8) {
+        if let (at, Some((Change::There { position, hits }, is_fresh))) = self.found
             && let Some(cell) = self.shard.cells.get_mut(at)
         {
             *cell = encode(self.key, Change::There { position, hits: (hits + 1).min(most) }, is_fresh);

@@ -39,7 +39,7 @@ impl Table {
     /// A change, by what has changed before. What the table or a change led to is displaced, and no copy of it stays.
     pub(super) fn change(&self, id_low: u64, into: impl FnOnce(Option<Change>) -> Option<Change>) {
         let spot = self.cut.spot(id_low);
-        let Some(mut at) = self.changes.at(spot) else { return };
+        let Some(at) = self.changes.at(spot) else { return };
         let before = at.get();
         let Some(change) = into(before) else { return };
         if let Some(Change::There { position, .. }) = before {
@@ -72,7 +72,7 @@ impl Table {
     /// Whether it was dropped, if memory knew of it.
     pub fn evict_unless(&self, id_low: u64, place: Place, keeps: impl Fn(u8) -> bool) -> Option<bool> {
         let (spot, position) = (self.cut.spot(id_low), self.position(place));
-        let mut at = self.changes.at(spot)?;
+        let at = self.changes.at(spot)?;
         match at.get() {
             Some(Change::There { position: there, hits }) if there == position => {
                 let leaves = !keeps(hits);
@@ -94,7 +94,7 @@ impl Table {
     /// A record was written once more: it is found there, and its hits are counted anew.
     pub fn follow(&self, id_low: u64, from: Place, to: Place) {
         let (spot, from, to) = (self.cut.spot(id_low), self.position(from), self.position(to));
-        let Some(mut at) = self.changes.at(spot) else { return };
+        let Some(at) = self.changes.at(spot) else { return };
         let is_there = match at.get() {
             Some(Change::There { position, .. }) => position == from,
             Some(_) => false,

@@ -313,7 +313,7 @@ impl Table {
     /// An object was asked for, whose record was last seen there: where it is by now, as far as is known.
     pub fn hit(&self, id_low: u64, place: Place) -> Option<Place> {
         let spot = self.cut.spot(id_low);
-        let mut at = self.changes.at(spot)?;
+        let at = self.changes.at(spot)?;
         match at.get() {
             Some(Change::There { position, .. }) => {
                 at.count_hit(MOST_HITS);
