@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::table::{self, Table};
+use super::table::{self, Reading, Table};
 use crate::device::Device;
 use crate::engine::segments::{Displaced, Finds, Index, Indexed, Recalled};
 use crate::engine::{FetchDone, Kind, Place, Places, Probe};
@@ -148,10 +148,10 @@ impl AnyIndex {
 
     /// Whether the index leads to an object elsewhere than in a segment that is leaving, and whose own slots have been dropped. `None`
     /// if the disk does not say, or not in so many `reads`, of which those that it takes are taken.
-    pub fn leads_past(&self, device: &dyn Device, id_low: u64, region: Place, reads: &mut u32) -> Option<bool> {
+    pub fn leads_past(&self, read: Reading<'_>, id_low: u64, region: Place, reads: &mut u32) -> Option<bool> {
         match self {
             AnyIndex::Memory(index) => Some(index.find(id_low).is_some()),
-            AnyIndex::Disk(table) => table.leads_past(device, id_low, region, reads),
+            AnyIndex::Disk(table) => table.leads_past(read, id_low, region, reads),
         }
     }
 

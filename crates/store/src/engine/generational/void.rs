@@ -33,9 +33,9 @@ const MOST_READS: u32 = 64;
 pub fn say_again(engine: &Inner, region: Place, log: u8, entries: &[SummaryEntry]) -> bool {
     let (layout, index, by_both) = (engine.indexed.log.layout, &engine.indexed.index, engine.covered().by_both());
     let most = layout.region_bytes / MOST_OF_A_SEGMENT / layout.header_bytes() as u64;
-    let (mut needed, mut reads) = (Vec::new(), MOST_READS);
+    let (mut needed, mut reads, records) = (Vec::new(), MOST_READS, &engine.indexed.log);
     for entry in entries.iter().filter(|entry| entry.number >= by_both && index.may_displace(entry.id_low)) {
-        match index.leads_past(&*engine.indexed.log.device, entry.id_low, region, &mut reads) {
+        match index.leads_past((&*records.device, &records.pool), entry.id_low, region, &mut reads) {
             Some(true) => {}
             Some(false) if (needed.len() as u64) < most => needed.push(entry.id_low),
             Some(false) | None => return false,

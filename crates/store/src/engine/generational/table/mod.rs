@@ -52,11 +52,12 @@ use self::page::Said;
 use self::spot::{Cut, Spot};
 use self::superseded::Superseded;
 use super::format::Format;
-use crate::device::Device;
+use crate::device::{Device, blocking};
 use crate::engine::segments::{Displaced, Finds, MOST_HITS, Recalled, Slot, WAYS};
 use crate::engine::{Place, Places, Probe};
 use crate::index::{Filter, Resident, SlotBits};
 use crate::layout::{LogLayout, Segments, SnapshotLayout, Snapshots, Stamp};
+use crate::memory::Pool;
 
 /// Bits of hash of a copy: one lookup in 128 of what has none, in a full set, finds another object's, and reads for nothing.
 const COPY_HASH_BITS: u8 = 10;
@@ -94,9 +95,9 @@ pub struct Plan {
 pub struct Table {
     plan: Plan,
     cut: Cut,
-    /// Those of the log, once it is known which there are.
     /// Places of a segment: as many units.
     units_each: NonZeroU32,
+    /// Those of the log, once it is known which there are.
     segments: Option<Arc<Segments>>,
     changes: Changes,
     filter: Filter,
@@ -126,6 +127,9 @@ struct Current {
     /// For each segment, one more than where it began when the table was written.
     homes: Box<[u64]>,
 }
+
+/// Where pages are read that somebody waits for, and with what buffers.
+pub type Reading<'a> = (&'a dyn Device, &'a Arc<Pool>);
 
 /// What memory knows of a spot.
 enum Known {
@@ -162,11 +166,11 @@ impl Table {
         Table {
             plan: *plan,
             cut,
+            units_each: NonZeroU32::new((layout.region_bytes / layout.unit) as u32).unwrap_or(NonZeroU32::MIN),
             segments: None,
             changes,
             filter,
             copies: Resident::within(left.max(least), copy),
-            units_each: NonZeroU32::new((layout.region_bytes / layout.unit) as u32).unwrap_or(NonZeroU32::MIN),
             displaced,
             superseded,
             current: RwLock::new(Arc::new(Current { number: None, homes: Box::default() })),
@@ -186,6 +190,7 @@ impl Table {
         (place.0 % self.plan.layout.log_bytes() / self.plan.layout.unit) as u32
     }
 
+    #[inline]
     fn segment_at(&self, position: u32) -> usize {
         (position / self.units_each) as usize
     }
@@ -354,7 +359,7 @@ impl Table {
 
     /// Whether the index leads anywhere but into this segment. Reads a page if it has to and so many `reads` are left, and waits for it;
     /// `None` if it is not known.
-    pub fn leads_past(&self, device: &dyn Device, id_low: u64, region: Place, reads: &mut u32) -> Option<bool> {
+    pub fn leads_past(&self, read: Reading<'_>, id_low: u64, region: Place, reads: &mut u32) -> Option<bool> {
         let spot = self.cut.spot(id_low);
         let is_past = |place: Place| self.plan.layout.region_of(place) != region;
         match self.known(spot) {
@@ -365,8 +370,12 @@ impl Table {
         let current = self.current();
         let Some(number) = current.number else { return Some(false) };
         *reads = reads.checked_sub(1)?;
-        let content = self.snapshots(device).page(number, self.cut.page(spot))?;
-        match page::say(&self.cut, &content, spot, |slot| self.place_of(&current, slot)) {
+        let (saved, page) = (self.plan.saved, self.cut.page(spot));
+        let (device, pool) = read;
+        let into = pool.take(saved.page_bytes() as usize);
+        let bytes = pool.lend(blocking::read_into(device, saved.page_at(number, page), into).ok()?);
+        let content = saved.content(self.plan.stamp, number, page, &bytes)?;
+        match page::say(&self.cut, content, spot, |slot| self.place_of(&current, slot)) {
             Said::At(place) => Some(is_past(place)),
             Said::HasLeft | Said::Nothing => Some(false),
         }

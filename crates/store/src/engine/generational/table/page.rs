@@ -3,7 +3,7 @@
 use super::changes::Change;
 use super::spot::{Cut, Spot};
 use crate::device::{Op, Outcome, Request};
-use crate::engine::segments::{Set, Sets, Slot, WAYS};
+use crate::engine::segments::{SLOT_BITS, Set, Sets, Slot, WAYS};
 use crate::layout::log::LogFault;
 use crate::layout::{Log, SnapshotLayout};
 use crate::terms::Place;
@@ -53,9 +53,9 @@ pub fn read(
 
 /// What the page says, where `place` tells where a slot leads, if it leads anywhere still.
 pub fn say(cut: &Cut, content: &[u8], spot: Spot, place: impl Fn(&Slot) -> Option<Place>) -> Said {
-    let mut content = [spot.pair, cut.other(spot.pair, spot.fingerprint)]
-        .map(|set| content.get(cut.shape.bytes_of(set)).unwrap_or_default().to_vec());
-    let [first, other] = &mut content;
+    let copy = |set| content.get(cut.shape.bytes_of(set)).and_then(|bytes| <[u8; SLOT_BITS]>::try_from(bytes).ok());
+    let mut both = [spot.pair, cut.other(spot.pair, spot.fingerprint)].map(copy);
+    let [first, other] = both.each_mut().map(|set| set.as_mut().map_or(&mut [][..], |set| &mut set[..]));
     let sets = Sets(Set(first), Set(other));
     let mut slots = sets.of(spot.fingerprint).map(|(_, slot)| slot);
     if let Some(place) = slots.clone().find_map(|slot| place(&slot)) {

@@ -87,8 +87,10 @@ impl Subject {
     /// Where the index leads, by the page if need be.
     fn leads(&self, n: u64) -> Option<Place> {
         let nowhere = Place(u64::MAX / 2);
-        let there = |place: &Place| self.table.leads_past(&*self.device, id(n), *place, &mut 1) == Some(false);
-        if self.table.leads_past(&*self.device, id(n), nowhere, &mut 1) == Some(false) {
+        let pool = Arc::default();
+        let past = |place: Place| self.table.leads_past((&*self.device, &pool), id(n), place, &mut 1);
+        let there = |place: &Place| past(*place) == Some(false);
+        if past(nowhere) == Some(false) {
             return None;
         }
         let regions = (0..self.options.layout.regions).map(|at| at * self.options.layout.region_bytes);
