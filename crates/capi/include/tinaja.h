@@ -106,11 +106,12 @@
 struct tinaja_options {
   // `sizeof(struct tinaja_options)`.
   uint64_t struct_bytes;
-  // The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log.
+  // The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log, if `engine_by_memory` says no other.
   const char *engine;
   // Bytes of disk in each directory; 0: what the cache has, or 1 GiB. An existing cache of another size is refused.
   uint64_t disk_bytes;
-  // Bytes of memory for hot objects; 0: none.
+  // Bytes of memory for hot objects, and with generational for the index too; what has no room of that lies on the disk. 0: no hot
+  // objects, and all of an index in memory.
   uint64_t memory_bytes;
   // The average object size in bytes, for which a new cache is planned; 0: 8 KiB.
   uint64_t mean_object_bytes;
@@ -136,6 +137,11 @@ struct tinaja_options {
   // A directory on a separate disk for the positions that hashcache-loglru does not keep in memory. Null: they are stored
   // beside the objects. A cache that was created with one cannot be opened without one, unless all positions are in memory.
   const char *positions_dir;
+  // `TINAJA_ON`: `memory_bytes` and `disk_bytes` choose the engine of a new cache, if `engine` is null: the one that finds the most, which
+  // is generational but on disks below 12 MiB and without any memory. `TINAJA_UNSET` or `TINAJA_OFF`: they do not.
+  uint32_t engine_by_memory;
+  // What generational finds as much of as possible: 0: objects, 1: bytes, 2: balanced between both. It may be changed at any opening.
+  uint32_t value;
 };
 
 // What to do next.

@@ -68,7 +68,14 @@ impl Setting {
 
     /// What is wrong with a value whatever the engine, and what to do about it; `None` if nothing is.
     pub fn refusal(&self, value: u64) -> Option<String> {
-        let Takes::Number { least, most } = self.takes else { return None };
+        let (least, most) = match self.takes {
+            Takes::Number { least, most } => (least, most),
+            Takes::OneOf(words) if words.get(usize::try_from(value).unwrap_or(usize::MAX)).is_none() => {
+                let (name, most, words) = (self.name, words.len().saturating_sub(1), words.join(", "));
+                return Some(format!("{name} {value} is none of {words}: choose 0 to {most}, or leave it out"));
+            }
+            Takes::OneOf(_) | Takes::Switch { .. } | Takes::Bytes => return None,
+        };
         if self.out_of_range.is_empty() {
             return None;
         }
@@ -189,6 +196,11 @@ mod tests {
         assert_eq!((PERCENT.refusal(1), PERCENT.refusal(100), SWITCH.refusal(5)), (None, None, None));
         let refused = PERCENT.refusal(101).unwrap();
         assert_eq!(refused, "101 percent is not possible: choose 1 to 100, or leave it out");
+        // A program that gave a number beyond the words got the first of them, without a word said.
+        let words = Setting { name: "value", takes: Takes::OneOf(&["objects", "bytes"]), ..SWITCH };
+        assert_eq!((words.refusal(0), words.refusal(1)), (None, None));
+        let refused = words.refusal(2).unwrap();
+        assert_eq!(refused, "value 2 is none of objects, bytes: choose 0 to 1, or leave it out");
         assert_eq!((PERCENT.in_words(3), SWITCH.in_words(1)), ("3 percent".into(), "on".into()));
     }
 }
