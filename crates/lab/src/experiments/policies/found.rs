@@ -4,6 +4,11 @@ use super::loads::Load;
 use crate::policies::Outcome;
 use crate::report::{Cell, Plot, Series, Table};
 
+/// The row of Tinaja over HTTP.
+const OURS: &str = "Tinaja";
+/// Who takes more of its limit is left out where the best are named. Squid takes 1.1 of it here: blocks of its file system.
+const MOST_TAKEN: f64 = 1.25;
+
 /// What a cache found of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
@@ -57,6 +62,13 @@ impl Row {
         self.found.iter().map(move |found| found.as_ref().ok().map(&of))
     }
 
+    /// Whether it is a server other than ours that has been within the limit of its disk, as far as that can be told: what more it finds with
+    /// more disk than the others says nothing.
+    fn is_other_within_limit(&self) -> bool {
+        let taken = self.found.iter().flatten().filter_map(|found| found.taken);
+        self.kind == Kind::Server && self.name != OURS && taken.fold(0.0, f64::max) <= MOST_TAKEN
+    }
+
     /// The mean, where there is a figure of each load.
     fn mean(&self, of: impl Fn(&Found) -> f64) -> Option<f64> {
         let all: Option<Vec<_>> = self.each(of).collect();
@@ -97,20 +109,20 @@ fn shares(title: &str, loads: &[Load], rows: &[Row], of: fn(&Found) -> f64) -> T
     columns.extend(titles.iter().map(String::as_str));
     columns.extend(["mean", "Tinaja is above by"]);
     let mut table = Table::new(title, &columns);
-    let ours = rows.iter().find(|row| row.name == "Tinaja").and_then(|row| row.mean(of));
+    let ours = rows.iter().find(|row| row.name == OURS).and_then(|row| row.mean(of));
     for row in rows {
         let mean = row.mean(of);
         let mut cells = vec![row.name.into(), row.kind.name().into()];
         cells.extend(row.each(of).chain([mean]).map(|share| Cell::maybe(share.map(|share| share * 100.0), 1)));
-        let above = ours.zip(mean).filter(|_| row.name != "Tinaja").map(|(ours, other)| (ours - other) * 100.0);
+        let above = ours.zip(mean).filter(|_| row.name != OURS).map(|(ours, other)| (ours - other) * 100.0);
         cells.push(Cell::maybe(above, 1));
         table.row(cells);
     }
-    let others = rows.iter().filter(|row| row.kind == Kind::Server && row.name != "Tinaja");
+    let others = rows.iter().filter(|row| row.is_other_within_limit());
     let others = others.filter_map(|row| Some((row.name, row.mean(of)?)));
     match (ours, others.max_by(|one, other| one.1.total_cmp(&other.1))) {
         (Some(ours), Some((name, best))) => table.says(format!(
-            "In the mean of the loads Tinaja found {:.1} %, and of the other servers {name} the most: {:.1} %.",
+            "In the mean of the loads Tinaja found {:.1} %, and of the other servers that kept to their limit {name} the most: {:.1} %.",
             ours * 100.0,
             best * 100.0
         )),
@@ -148,9 +160,11 @@ fn missing(loads: &[Load], rows: &[Row]) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Objects found by each server, a group for each load.
+/// Objects found by each server that kept to its limit, a group for each load.
 pub fn plot(loads: &[Load], rows: &[Row]) -> Plot {
-    let servers = rows.iter().filter(|row| row.kind == Kind::Server && row.found.iter().any(Result::is_ok));
+    let is_drawn =
+        |row: &&Row| row.found.iter().any(Result::is_ok) && (row.name == OURS || row.is_other_within_limit());
+    let servers = rows.iter().filter(is_drawn);
     let heights =
         |row: &Row| row.each(|found| found.objects * 100.0).map(Option::unwrap_or_default).collect::<Vec<_>>();
     Plot::Bars {
@@ -183,6 +197,14 @@ mod tests {
         assert_eq!(above(&whole)[1], None);
         assert!((above(&whole)[0].unwrap() + 10.0).abs() < 1e-6 && (above(&whole)[2].unwrap() - 10.0).abs() < 1e-6);
         assert!(whole[1].sentence.contains("40.0 %") && whole[1].sentence.contains("nginx the most: 30.0 %"));
+        // Who had more disk than it was given is not drawn, and is not called the best.
+        let mut greedy = all(Kind::Server, "nginx", 0.9);
+        greedy.found[1] = Ok(Found { objects: 0.9, bytes: 0.9, taken: Some(6.0), failed: 0 });
+        rows.push(greedy);
+        assert!(tables(&loads, &disks, &rows)[1].sentence.contains("nginx the most: 30.0 %"));
+        let Plot::Bars { series, .. } = plot(&loads, &rows) else { panic!("bars") };
+        assert_eq!(series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(), ["Tinaja", "nginx"]);
+        rows.pop();
         rows[2].found[0] = Err("it ended".to_owned());
         let part = tables(&loads, &disks, &rows);
         assert_eq!((part.len(), above(&part)[2], part[4].rows.len()), (5, None, 1));

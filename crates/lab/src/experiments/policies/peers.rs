@@ -122,8 +122,8 @@ fn notes() -> Vec<String> {
          a cache finds depends on what it has thrown away, not on freshness. A hit is known by what the origin was told by the request that fetched \
          it. Every byte is compared. An answer is counted as found too if it was under way to somebody else. Of the loads only what may be stored is \
          asked for, bodies of logs are cut off at 64 KiB, and nothing is left out at the beginning.",
-        "Days pass within seconds here. nginx removes what is too much once in some seconds, and so it has more disk than it was given while objects come this \
-         fast: see the table of what was taken. What is written is of no account here: `tinaja lab peers` counts it.",
+        "Days pass within seconds here. nginx removes what is too much once in ten seconds, and so it has many times the disk that it was given while objects \
+         come this fast, as the table of what was taken says: its row is not comparable here, and it is not in the picture. What is written is of no account here: `tinaja lab peers` counts it.",
     ]
     .map(str::to_owned)
     .to_vec()
