@@ -70,9 +70,8 @@ impl Frontier {
         if let Some(turn) = at_once {
             self.seal_all(state, ops, turn);
         }
-        if let Some(turn) = in_turn
-            && state.flying.is_empty()
-        {
+        if let Some(turn) = in_turn {
+            // In the place of a write that has ended: on a busy disk others would take that again and again.
             let waiting = state.heads.iter().enumerate().filter(|(_, head)| head.waits_since(turn));
             if let Some(oldest) = waiting.min_by_key(|(_, head)| head.turn).map(|(log, _)| log) {
                 self.seal(state, ops, oldest);
