@@ -94,7 +94,7 @@ fn a_cache_grows_shrinks_and_moves_with_what_it_holds() {
     assert!(server.terminate().success());
 
     let (code, said) = run(&home, &["resize", "--config", &config]);
-    let expected = ["now has room for 6", " MiB, with hashcache-log", "objects, with 1."];
+    let expected = ["now has room for 6", " MiB, with generational", "objects, with 1."];
     assert!(code == Some(0) && expected.iter().all(|word| said.contains(word)) && copied_all(&said, 60), "{said}");
     let (_, said) = run(&home, &["serve", "--check", "--config", &config]);
     assert!(!said.contains("would warn: disk"), "{said}");
@@ -107,7 +107,7 @@ fn a_cache_grows_shrinks_and_moves_with_what_it_holds() {
     configure(&home, &["a", "b"], "16MiB", &origin);
     let (code, said) = run(&home, &["serve", "--config", &config]);
     assert!(code == Some(1) && said.contains("make it anew") && said.contains("tinaja resize"), "{said}");
-    let (code, said) = run(&home, &["resize", "--config", &config, "--engine", "generational"]);
+    let (code, said) = run(&home, &["resize", "--config", &config, "--engine", "hashcache-log"]);
     assert!(code == Some(0) && copied_all(&said, 100), "{said}");
     let mut server = start(&home, &config);
     all_are_hits(&home, 100);
