@@ -157,6 +157,7 @@ mod tests {
     use xxhash_rust::xxh3::xxh3_64;
 
     use super::*;
+    use crate::index::hash::scatter;
 
     fn ids(from: u64) -> impl Iterator<Item = u64> {
         (from..).map(|n| xxh3_64(&n.to_le_bytes()))
@@ -181,6 +182,26 @@ mod tests {
             println!("{bits} bits an object: {wrong:.4}, {theory:.4} in theory, {} bytes", filter.allocated_bytes());
             assert!(wrong < theory * 1.1 + 0.02 && wrong > theory * 0.8, "{bits}: {wrong}");
             assert!(filter.allocated_bytes() <= (40_000.0 * bits / 8.0) as u64 + 64);
+        }
+    }
+
+    /// Spots of a page are numbers beside each other. Spread by one multiplication they are told apart as well.
+    #[test]
+    fn spots_of_a_page_are_spread_evenly() {
+        const SETS: u64 = 90;
+        let spots = |page: u64| {
+            let fingerprint = move |n: u64| xxh3_64(&(page << 32 | n).to_le_bytes()) & 0xFFF;
+            (0_u64..).map(move |n| scatter((page * SETS + n % SETS) << 12 | fingerprint(n)))
+        };
+        for bits in [3_u64, 5, 8] {
+            let filter = Filter::within(64, 64 * 540, 64 * 540 * bits / 8);
+            (0..64).for_each(|page| filter.renew(page, spots(page).take(540)));
+            assert!((0..64).all(|page| spots(page).take(540).all(|spot| filter.may_page_hold(page, spot))));
+            let absent =
+                |page| spots(page).skip(540).take(1000).filter(|spot| filter.may_page_hold(page, *spot)).count();
+            let wrong = (0..64).map(absent).sum::<usize>() as f64 / 64_000.0;
+            let theory = 0.6185_f64.powf(bits as f64);
+            assert!(wrong < theory * 1.1 + 0.02 && wrong > theory * 0.8, "{bits}: {wrong}, {theory} in theory");
         }
     }
 

@@ -34,22 +34,9 @@ impl Field {
         let mask = self.mask() << (at % 8);
         let word = (word & !mask) | ((value << (at % 8)) & mask);
         let tail = bytes.get_mut(at / 8..).unwrap_or_default();
-        if let Some(to) = tail.first_chunk_mut::<8>() {
-            *to = word.to_le_bytes();
-            return;
-        }
-        let (before, short) = (beyond(tail.len()), tail.len());
-        match bytes.last_chunk_mut::<8>() {
-            // Of the last eight, those before it stay.
-            Some(to) if short > 0 => {
-                let kept = u64::from_le_bytes(*to) & !(u64::MAX << before);
-                *to = (kept | word << before).to_le_bytes();
-            }
-            Some(_) => {}
-            None => {
-                let tail = bytes.iter_mut().skip(at / 8);
-                tail.zip(word.to_le_bytes()).for_each(|(byte, new)| *byte = new);
-            }
+        match tail.first_chunk_mut::<8>() {
+            Some(to) => *to = word.to_le_bytes(),
+            None => tail.iter_mut().zip(word.to_le_bytes()).for_each(|(byte, new)| *byte = new),
         }
     }
 

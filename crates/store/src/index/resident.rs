@@ -179,19 +179,10 @@ impl Slots<'_> {
     }
 
     fn of(&self, wanted: u16) -> Option<(usize, Entry)> {
-        // Hashes alone, which with the bits before them are less than four bytes, and without a branch for each.
-        let (bits, mask) = (self.bits.all(), (1_u32 << self.bits.hash) - 1);
-        let mut same = 0_u8;
-        for way in 0..WAYS {
-            let at = way * bits;
-            let tail = self.bytes.get(at / 8..).unwrap_or_default();
-            let word = match tail.first_chunk::<4>() {
-                Some(word) => u32::from_le_bytes(*word),
-                // Of the last slot, where slots are small.
-                None => tail.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte)),
-            };
-            same |= u8::from((word >> (at % 8)) & mask == u32::from(wanted)) << way;
-        }
+        // Hashes alone, and without a branch for each.
+        let hash = Field { shift: 0, bits: self.bits.hash.into() };
+        let is_same = |way| hash.get(self.bytes, self.bits.all(), way) == u64::from(wanted);
+        let mut same = (0..WAYS).fold(0_u8, |same, way| same | u8::from(is_same(way)) << way);
         while same != 0 {
             let way = same.trailing_zeros() as usize;
             if let Some(entry) = self.get(way).1 {
