@@ -1,9 +1,7 @@
 //! What leaves a full cache: the engine's own policy beside published ones at equal bytes, part by part, and while the load drifts.
 
-mod asked;
 pub mod changes;
 mod engines;
-mod found;
 mod loads;
 pub mod memory;
 mod notes;

@@ -46,7 +46,7 @@ pub struct Setting<'a> {
     pub origin: SocketAddrV4,
     /// What it has for objects.
     pub room: Room,
-    /// What is to leave when it is full, for who can be told; nothing for what each does by itself.
+    /// By what it is to remove objects when it is full, if it can be told: Tinaja's engine, Squid's policy. Without it each has its default.
     pub replacement: Option<&'a str>,
     /// With TLS and HTTP/2, or without.
     pub tls: Option<&'a Pair>,

@@ -44,7 +44,7 @@ pub struct Making<'a> {
     pub room: Room,
     /// Bytes of the file system, above those of [`Room::disk_bytes`].
     pub disk_bytes: u64,
-    /// What is to leave when it is full: Tinaja's engine or Squid's policy; nothing for what each does by itself. Others cannot be told.
+    /// By what it is to remove objects when it is full, if it can be told: Tinaja's engine, Squid's policy. Without it each has its default.
     pub replacement: Option<&'a str>,
     /// With TLS and HTTP/2, or without.
     pub tls: Option<&'a Tls>,

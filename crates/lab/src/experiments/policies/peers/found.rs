@@ -1,12 +1,12 @@
 //! What each cache found of each load, as tables and a picture.
 
-use super::loads::Load;
+use super::super::loads::Load;
 use crate::policies::Outcome;
 use crate::report::{Cell, Plot, Series, Table};
 
 /// The row of Tinaja over HTTP.
 const OURS: &str = "Tinaja";
-/// Who takes more of its limit is left out where the best are named. Squid takes 1.1 of it here: blocks of its file system.
+/// A server that took more, as a part of its limit, is not named as the best and not drawn. Squid took 1.1: its files fill blocks.
 const MOST_TAKEN: f64 = 1.25;
 
 /// What a cache found of a load.

@@ -1,19 +1,21 @@
 //! Loads put to whole servers over HTTP at equal bytes of disk: what each finds, beside published policies and our engines.
 
+mod found;
+mod over_http;
+
 use std::path::PathBuf;
 
 use tinaja_store::{Settings as StoreSettings, engines};
 
 use super::loads::Load;
-use super::{asked, found};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::peers::field::{Cores, Product};
 use crate::peers::{Origin, allow_open_files};
 use crate::policies::{Engine, REFERENCES, Replay, replay};
 use crate::report::Report;
-use asked::{Ground, Rival};
 use found::{Found, Kind, Row};
+use over_http::{Ground, Rival};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -33,7 +35,7 @@ const REQUESTS: (usize, usize) = (100_000, 4000);
 const PART: f64 = 0.10;
 /// For objects of this size the engines' disks are cut: the default of a new cache.
 const MEAN_OBJECT_BYTES: u64 = 8192;
-/// Of the published policies, those that somebody here goes by, and two that nobody does.
+/// The published policies in the tables.
 const BESIDE: [&str; 5] = ["FIFO", "LRU", "S3-FIFO", "GDSF", "Belady, sizes"];
 
 /// Who is asked, and what it is told to go by.
@@ -113,17 +115,17 @@ fn program(product: Product, dirs: &[PathBuf]) -> Result<PathBuf, String> {
 
 fn notes() -> Vec<String> {
     [
-        "All have the same bytes for objects. A published policy has nothing but names of 200 bytes and bodies in them; an engine has index and \
-         padding there too, over a disk in memory, without anything kept in memory. A server has a file of so many bytes, or a directory \
-         that it is told to keep below them, and 1 MiB of memory for what is asked for often; Varnish and HAProxy have so many bytes of memory, and no disk.",
+        "Every cache has the same bytes for objects. A published policy fills them with bodies, and 200 bytes for each name and head. An engine \
+         also has headers, padding and saved parts of its index there; its disk is in memory, and it keeps no hot objects. A server has a file \
+         of that size, or a directory with that limit, and 1 MiB of memory for popular objects. Varnish and HAProxy have no disk: they have as many bytes of memory.",
         "The settings are files in crates/lab/peers. Tinaja has its defaults: the engine is generational, and its index is in that 1 MiB. \
-         Squid has the policy of the row for disk and memory; it removes objects at 90 to 95 % of its limit.",
-        "The requests of a load come one after the other over four connections, as fast as they are answered, and each answer may be kept for a week: what \
-         a cache finds depends on what it has thrown away, not on freshness. A hit is known by what the origin was told by the request that fetched \
-         it. Every byte is compared. An answer is counted as found too if it was under way to somebody else. Of the loads only what may be stored is \
-         asked for, bodies of logs are cut off at 64 KiB, and nothing is left out at the beginning.",
-        "Days pass within seconds here. nginx removes what is too much once in ten seconds, and so it has many times the disk that it was given while objects \
-         come this fast, as the table of what was taken says: its row is not comparable here, and it is not in the picture. What is written is of no account here: `tinaja lab peers` counts it.",
+         Squid has the policy of the row for disk and memory. It begins to remove objects at 90 % of its limit.",
+        "Requests come in the order of the load, over four connections, each as soon as the one before was answered. Every answer is fresh for a \
+         week, so only what a cache has removed is missed. A request for what is on its way to another counts as found. A hit is known by what the \
+         origin was told, not by what the server says, and every byte is compared. What may not be stored is left out. Bodies of logs are cut off at 64 KiB. \
+         The first requests, when nothing is stored yet, count too.",
+        "Days of requests pass within seconds here. nginx removes what is too much every ten seconds, and had many times its disk meanwhile, as the \
+         table says: its row cannot be compared, and it is not in the picture. What servers write is counted by `tinaja lab peers`.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -10,7 +10,7 @@ use crate::policies::Sequence;
 
 /// Few enough that a load stays in its order, and more than one, so that nobody waits for the load.
 const CONNECTIONS: usize = 4;
-/// Of each server, for what is asked for often. Tinaja's index is in it.
+/// Of each server, for popular objects. Tinaja's index is in it.
 const MEMORY_BYTES: u64 = 1 << 20;
 /// Of the file system, beside four times the objects': directories, and what is too much.
 const BESIDE_BYTES: u64 = 512 << 20;
