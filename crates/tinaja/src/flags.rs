@@ -425,8 +425,8 @@ pub struct Lab {
     /// a change to the program.
     #[arg(long, value_name = "DIR", requires = "name")]
     pub resume: Option<PathBuf>,
-    /// With peers and policies-peers: where the other servers' programs are, to compare builds of your own; may be repeated. Default: PATH, /usr/sbin and
-    /// /usr/local/sbin.
+    /// With peers and policies-peers: where the other servers' programs are, to compare builds of your own; may be repeated.
+    /// Default: PATH, /usr/sbin and /usr/local/sbin.
     #[arg(long, value_name = "DIR", requires = "name")]
     pub servers: Vec<PathBuf>,
     /// Write a page with its plot for each experiment to this directory, and a page with links to all of them.
