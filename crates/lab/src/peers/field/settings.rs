@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn who_can_be_told_what_leaves_is_told() {
         let squid = include_str!("../../../peers/squid.conf");
-        assert!(squid.find("@REPLACEMENT@") < squid.find("cache_dir"), "{squid}");
+        assert!(squid.find("\n@REPLACEMENT@") < squid.find("\ncache_dir"), "{squid}");
         let told = by_replacement(Product::Squid, "heap GDSF");
         assert_eq!(told, "cache_replacement_policy heap GDSF\nmemory_replacement_policy heap GDSF");
         assert_eq!(by_replacement(Product::Tinaja, "segmented"), "engine = \"segmented\"");
