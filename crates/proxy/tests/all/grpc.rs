@@ -105,7 +105,8 @@ async fn a_call_that_fails_at_once_ends_with_its_head() {
     for sends_all in [true, false] {
         let (answer, mut say) = begin(requests.clone(), &proxy, "/fail").await;
         if sends_all {
-            say.send_data(message("x"), true).unwrap();
+            // The call may have ended by now: its server waits for no message.
+            let _ = say.send_data(message("x"), true);
         }
         let answer = answer.await.unwrap();
         assert_eq!((&answer.headers()["grpc-status"], answer.status().as_u16()), (&"5".parse().unwrap(), 200));
