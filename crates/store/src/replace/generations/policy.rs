@@ -249,7 +249,7 @@ impl Generations {
     /// What one object of a segment is worth, by how often it was asked for since it was written: what one is in the log that it
     /// would be written to again.
     pub fn worth_of_one(&self, segment: &Segment, hits: u8) -> f64 {
-        let bytes = segment.live_bytes as f64 / self.objects(segment).max(1.0);
+        let bytes = self.mean_bytes(segment);
         let worth = match hits {
             0 => self.worth.at(segment.log, bucket(self.laps(self.now().saturating_sub(segment.born)))),
             hits => self.worth.at(self.log_of_kept(segment.log, bytes as u64, hits), 0),
@@ -280,22 +280,35 @@ impl Generations {
         }
     }
 
-    /// Objects in a segment: large ones by their bytes.
+    /// Objects in a segment: large ones by their bytes, so that of one that reaches into others a part counts.
     fn objects(&self, segment: &Segment) -> f64 {
-        let Some(class) = self.shape.class_of_large(segment.log) else { return f64::from(segment.live) };
+        match self.mean_of_large(segment.log) {
+            Some(mean) => segment.live_bytes as f64 / mean,
+            None => f64::from(segment.live),
+        }
+    }
+
+    /// The mean size of a segment's objects; of large ones that of all in their class, for here there may be a part of one alone.
+    fn mean_bytes(&self, segment: &Segment) -> f64 {
+        let of_small = || segment.live_bytes as f64 / f64::from(segment.live.max(1));
+        self.mean_of_large(segment.log).unwrap_or_else(of_small)
+    }
+
+    /// The mean size of what was stored in a log of large objects; `None` for other logs.
+    fn mean_of_large(&self, log: Log) -> Option<f64> {
+        let class = self.shape.class_of_large(log)?;
         let (objects, bytes) =
             self.large.get(class).map_or((0, 0), |(objects, bytes)| (objects.load(Relaxed), bytes.load(Relaxed)));
         // Before any was stored, as after a start, they are taken to be as large as the class begins.
         let guess = self.shape.least_of_large(class, self.segment_bytes);
         let mean = if objects > 0 { bytes as f64 / objects as f64 } else { guess as f64 };
-        segment.live_bytes as f64 / mean.max(1.0)
+        Some(mean.max(1.0))
     }
 
     /// What a byte of a segment is worth.
     fn price(&self, segment: &Segment) -> f64 {
-        let objects = self.objects(segment);
         let age = self.now().saturating_sub(segment.born);
-        let weight = self.weight(segment.live_bytes as f64 / objects.max(1.0));
-        self.worth.at(segment.log, bucket(self.laps(age))) * objects * weight / self.segment_bytes as f64
+        let of_one = self.worth.at(segment.log, bucket(self.laps(age))) * self.weight(self.mean_bytes(segment));
+        of_one * self.objects(segment) / self.segment_bytes as f64
     }
 }

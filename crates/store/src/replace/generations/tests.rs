@@ -168,6 +168,24 @@ fn bytes_are_worth_more_where_bytes_count() {
     assert_eq!([Value::Objects, Value::Bytes].map(victim), [Some(Log(6)), Some(Log(0))]);
 }
 
+/// Of an object of eight segments each one was worth an eighth of its hits times an eighth of its bytes: large objects left eight
+/// times too soon, and fewer of their bytes were found than by a queue.
+#[test]
+fn an_object_of_many_segments_counts_by_all_its_bytes() {
+    let policy = Generations::new(DISK, SEGMENT, Value::Bytes);
+    let log = policy.log_of_large(Some(8 * SEGMENT), false);
+    policy.stored_in(log, 8 * SEGMENT);
+    policy.stored(DISK / 2);
+    let large = Segment { log, born: 0, live: 0, live_bytes: SEGMENT };
+    let small = Segment { log: Log(6), born: 0, live: 10, live_bytes: SEGMENT };
+    // For four objects of eight segments each a hundred hits each, for 320 of a tenth of a segment some sixty.
+    (0..400).for_each(|_| policy.hit(log, DISK / 4));
+    (0..20_000).for_each(|_| policy.hit(Log(6), DISK / 4));
+    policy.learn([[large; 32], [small; 32]].into_iter().flatten());
+    let oldest = [large, small].map(|segment| Segment { born: DISK / 4, ..segment });
+    assert_eq!(policy.victim(oldest.into_iter()), Some(Log(6)));
+}
+
 /// A class of which nothing was stored since the start was worth nothing, and left first whatever its hits were.
 #[test]
 fn large_objects_are_worth_something_before_their_mean_is_known() {
