@@ -39,6 +39,7 @@ mod fuse;
 mod hot;
 pub mod limits;
 mod reference;
+mod reuse;
 mod store;
 mod terms;
 pub mod tune;
@@ -95,8 +96,8 @@ pub use store::{
     ScanEntry, ScanPage, Sink, Source, State, Store, Swept, Updated, Writer,
 };
 pub use terms::{
-    Digest, EngineFigures, Figure, FigureKind, Key, MAX_NAME_BYTES, Pending, ReadError, Secret, Stats, StoreError,
-    WhyNot,
+    Amount, Digest, EngineFigures, Figure, FigureKind, Key, Larger, MAX_NAME_BYTES, Pending, ReadError, Secret, Stats,
+    StoreError, WhyNot,
 };
 pub use tinaja_clock::{Clock, ManualClock};
 pub use wait::block_on;

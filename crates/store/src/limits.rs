@@ -13,6 +13,7 @@
 //! | `engine/hashcache/table` | what the engines with a Disk Table remember |
 //! | `engine/trees` | older versions of files, and files without a sync |
 //! | `hot` | hot objects |
+//! | `reuse` | objects that are followed to say what a larger cache would find |
 //! | `extents` | what readers of large objects hold |
 //! | `write` | unfinished writes, heads, objects that wait for their group |
 //! | `cache` | the smallest cache, the table of a body of unknown length, what making a cache anew holds |
@@ -38,6 +39,7 @@ pub use crate::layout::limits::{
     MAX_SUMMARIES_WAITING, MAX_UNSYNCED_BINS, MAX_WRITE_FAILURES, WRITE_BEHIND, WRITE_BEHIND_OF_SEVERAL,
 };
 pub use crate::memory::limits::{MAX_SPARE_BYTES, MEMORY_SHARE};
+pub use crate::reuse::MAX_FOLLOWED;
 pub use crate::terms::limits::{LEASE, MAX_REQUEST_BYTES, TOGETHER_BYTES, WRITE_PATIENCE};
 pub use crate::tune::sizes::MAX_MEASURED_OBJECTS;
 pub use crate::write::limits::{

@@ -11,6 +11,9 @@ use tinaja_store::{EngineFigures, EngineRef, Stats, engines};
 /// What engines call objects for which the disk was a little too small.
 const RETURNED_OBJECTS: &str = "returned_objects";
 
+/// Fewer requests of the sample say nothing of a larger cache.
+const LEAST_SAMPLED: u64 = 1000;
+
 /// How large the index on the disk is, where it is there and not in memory; and how often lookups have read it.
 const INDEX_ON_DISK: [&str; 2] = ["index_disk_bytes", "index_reads"];
 
@@ -85,6 +88,25 @@ impl Report {
         }
     }
 
+    /// What twice the memory and twice the disk would do, as far as a sample of what was asked for says. Only a server has one.
+    fn larger(&self) -> Vec<(&'static str, String)> {
+        let figures = &self.figures;
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let disk = match figures.sampled_requests {
+            0 => return Vec::new(),
+            few @ 1..LEAST_SAMPLED => format!("not known yet: {few} of {LEAST_SAMPLED} requests were sampled"),
+            many => format!(
+                "{} more hits, {} more bytes hit, by {many} sampled requests",
+                percent(figures.twice_disk_requests),
+                percent(figures.twice_disk_bytes)
+            ),
+        };
+        let memory = || format!("{} more hits in memory", percent(figures.twice_memory_requests));
+        let is_known = figures.sampled_requests >= LEAST_SAMPLED && figures.hot_budget_bytes > 0;
+        let memory = is_known.then(|| ("with twice the memory", memory()));
+        memory.into_iter().chain([("with twice the disk", disk)]).collect()
+    }
+
     fn rows(&self) -> [(&'static str, String); 15] {
         let figures = &self.figures;
         [
@@ -133,6 +155,9 @@ impl fmt::Display for Report {
             let what = "objects stored again that had just left: hits, if the disk were half as large again";
             writeln!(f, "{:<22}{returned} {what}", "a larger disk")?;
         }
+        for (name, value) in self.larger() {
+            writeln!(f, "{name:<22}{value}")?;
+        }
         self.top.as_ref().map_or(Ok(()), |top| hosts(f, top))
     }
 }
@@ -161,6 +186,7 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use tinaja_proxy::admin::words::Host;
+    use tinaja_store::{Amount, Larger};
 
     use super::*;
 
@@ -206,6 +232,30 @@ mod tests {
         let text = said(3 << 20);
         assert!(text.contains("index on the disk     3.0 MiB, read 8 times to look an object up\n"), "{text}");
         assert!(!said(0).contains("index on the disk"));
+    }
+
+    #[test]
+    fn what_a_larger_cache_would_find_is_said_once_it_is_known() {
+        let amount = |objects, bytes| Amount { objects, bytes };
+        let larger = Larger {
+            sampled: 2000,
+            asked: amount(1000, 5000),
+            memory: amount(100, 100),
+            twice_memory: amount(225, 300),
+            disk: amount(500, 2000),
+            twice_disk: amount(540, 2500),
+        };
+        let said =
+            |larger, hot_budget_bytes| report(&Stats { larger, hot_budget_bytes, ..Stats::default() }).to_string();
+        let (memory, disk) = ("with twice the memory ", "with twice the disk   ");
+        let text = said(larger, 1 << 20);
+        assert!(text.contains(&format!("{memory}12.5 % more hits in memory\n")), "{text}");
+        let more = "4.0 % more hits, 10.0 % more bytes hit, by 2000 sampled requests\n";
+        assert!(text.contains(&format!("{disk}{more}")), "{text}");
+        assert!(!said(larger, 0).contains(memory), "there is no memory to be doubled");
+        let text = said(Larger { sampled: 312, ..larger }, 1 << 20);
+        assert!(text.contains(&format!("{disk}not known yet: 312 of 1000 requests were sampled\n")), "{text}");
+        assert!(!said(Larger::default(), 1 << 20).contains("twice"), "nothing runs");
     }
 
     #[test]

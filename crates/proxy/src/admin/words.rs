@@ -205,6 +205,18 @@ pub struct Figures {
     pub corrupt: u64,
     /// See [`Stats::damaged_at_open`].
     pub damaged_at_open: u64,
+    /// Requests that the estimates below are from. Older servers do not say it, nor these.
+    #[serde(default)]
+    pub sampled_requests: u64,
+    /// Requests that twice the memory for hot objects would answer from memory, and this does not: a share, 0 to 1.
+    #[serde(default)]
+    pub twice_memory_requests: f64,
+    /// Requests that would be hits on a disk twice as large, and are none on this: a share, 0 to 1.
+    #[serde(default)]
+    pub twice_disk_requests: f64,
+    /// The same of all bytes that are asked for.
+    #[serde(default)]
+    pub twice_disk_bytes: f64,
 }
 
 /// Hosts by what they have in the cache.
@@ -255,6 +267,10 @@ impl From<&Stats> for Figures {
             lap: stats.lap,
             corrupt: stats.corrupt,
             damaged_at_open: stats.damaged_at_open,
+            sampled_requests: stats.larger.sampled,
+            twice_memory_requests: stats.larger.by_memory().0,
+            twice_disk_requests: stats.larger.by_disk().0,
+            twice_disk_bytes: stats.larger.by_disk().1,
         }
     }
 }

@@ -41,6 +41,7 @@ impl Inner {
         })
         .await;
         self.hot.remove(&digest);
+        self.reuse.removed(&digest);
         match removed {
             Ok(place) => {
                 self.sync(Some(&digest)).await?;

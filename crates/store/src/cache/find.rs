@@ -37,8 +37,14 @@ impl Inner {
         }
         let hit = hit.flatten();
         match &hit {
-            None => self.counters.missed(),
-            Some(hit) => self.counters.found(hit.source),
+            None => {
+                self.counters.missed();
+                self.reuse.missed(&digest);
+            }
+            Some(hit) => {
+                self.counters.found(hit.source);
+                self.reuse.found(&digest, hit.head.len() as u64 + hit.body.len().unwrap_or(0));
+            }
         }
         hit
     }

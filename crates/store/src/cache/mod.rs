@@ -147,13 +147,15 @@ impl Store for Cache {
         }
         if let Some((head, body, place)) = store.hot.get(&digest, key) {
             add(&store.counters.hits_memory, 1);
+            store.reuse.found(&digest, (head.len() + body.len()) as u64);
             store.engine.touch(&hint.placement(digest, key), place);
             let body = Body::from_bytes(body);
             return Lookup::Here(Hit { head, state: State::Whole, source: Source::Memory, body });
         }
         let places = match store.engine.probe(&hint.placement(digest, key)) {
             Probe::Absent => {
-                add(&store.counters.misses, 1);
+                store.counters.missed();
+                store.reuse.missed(&digest);
                 return Lookup::Absent;
             }
             Probe::At(places) => places,
@@ -217,8 +219,10 @@ impl Store for Cache {
     fn stats(&self) -> Stats {
         let counters = &self.0.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let engine = self.0.engine.stats();
         Stats {
             engine: self.0.engine.name(),
+            larger: self.0.reuse.larger(self.0.hot_budget_bytes, engine.capacity_bytes),
             hot_bytes: self.0.hot.bytes(),
             hot_budget_bytes: self.0.hot_budget_bytes,
             hits_memory: get(&counters.hits_memory),
@@ -232,7 +236,7 @@ impl Store for Cache {
             hot_taken: self.0.hot.taken(),
             turns_waiting: self.0.turns.iter().map(|turns| turns.waiting() as u64).sum(),
             gathered_bytes: self.0.gathers.iter().map(Gather::bytes).sum(),
-            ..self.0.engine.stats()
+            ..engine
         }
     }
 

@@ -1,6 +1,6 @@
 //! Counters that every store keeps, exact since it was opened.
 
-use super::{Counters, EngineFigures, Times};
+use super::{Counters, EngineFigures, Larger, Times};
 
 /// What a store holds and what it has done since it was opened. Sizes are bytes; counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +94,8 @@ pub struct Stats {
     pub hot_taken: u64,
     /// Bytes of stored objects that wait in memory for the rest of their group, to be written with it.
     pub gathered_bytes: u64,
+    /// What a larger cache would find.
+    pub larger: Larger,
 }
 
 impl Stats {
@@ -159,6 +161,7 @@ impl Stats {
             ahead_wasted_bytes: self.ahead_wasted_bytes + other.ahead_wasted_bytes,
             hot_taken: self.hot_taken + other.hot_taken,
             gathered_bytes: self.gathered_bytes + other.gathered_bytes,
+            larger: self.larger.with(other.larger),
         }
     }
 
@@ -178,6 +181,6 @@ impl Stats {
     }
 }
 
-fn ratio(of: u64, to: u64) -> f64 {
+pub(super) fn ratio(of: u64, to: u64) -> f64 {
     if to == 0 { 0.0 } else { of as f64 / to as f64 }
 }

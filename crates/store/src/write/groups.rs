@@ -85,6 +85,7 @@ impl Objects {
     pub(crate) fn find_gathered(&self, digest: &Digest, key: &Key) -> Option<Hit> {
         let object = self.gathered(digest, key)?;
         self.counters.found(Source::Memory);
+        self.reuse.found(digest, (object.head.len() + object.body.len()) as u64);
         let body = Body::from_bytes(object.body.clone());
         Some(Hit { head: object.head.clone(), state: State::Whole, source: Source::Memory, body })
     }

@@ -16,6 +16,7 @@ use crate::engine::{Engine, Limits, Place, Placement, Places};
 use crate::extents::ExtentReader;
 use crate::hot::HotObjects;
 use crate::memory::held::Held;
+use crate::reuse::ReuseSample;
 use crate::store::Source;
 use crate::terms::{Digest, Key};
 use crate::wait::{Alarm, Turns};
@@ -26,6 +27,7 @@ pub(crate) struct Objects {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) limits: Limits,
     pub(crate) hot: HotObjects,
+    pub(crate) reuse: ReuseSample,
     pub(crate) fills: Fills,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) counters: Counters,
@@ -89,6 +91,7 @@ impl Objects {
         let objects = Arc::new(Objects {
             clock: clock.clone(),
             limits: engine.limits(),
+            reuse: ReuseSample::new(engine.stats().capacity_bytes.saturating_mul(2)),
             engine,
             hot,
             fills: Fills::default(),

@@ -45,6 +45,9 @@ impl FillSink {
         fill.end(if short || of_beginning.is_some() { Phase::Aborted } else { Phase::Whole });
         self.store.fills.remove(&fill);
         self.store.counters.ended(outcome.ok());
+        if let Ok(bytes) = outcome {
+            self.store.reuse.stored(&fill.digest, bytes);
+        }
         outcome.map_or_else(Commit::NotStored, |bytes| Commit::Stored { bytes })
     }
 

@@ -34,6 +34,7 @@ mod hash_bits;
 mod hot_long;
 mod index_on_disk;
 mod io_engines;
+mod larger;
 mod mapped;
 mod one_of_two_disks;
 mod opening;
