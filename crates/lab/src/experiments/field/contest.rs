@@ -10,8 +10,8 @@ use crate::experiment::Setup;
 use crate::peers::field::{Cores, Making, Pace, Product, Room, Side, Tls, Wanted};
 use crate::peers::{Origin, Tally, busy_s, of_threads, percentile};
 
-/// Rounds in which servers take turns.
-pub const ROUNDS: usize = 3;
+/// Rounds in which servers take turns, and in short.
+const ROUNDS: (usize, usize) = (3, 1);
 /// Bytes of a body, if nothing else is said.
 pub const BODY_BYTES: u64 = 8 << 10;
 /// Connections, if nothing else is said.
@@ -33,6 +33,11 @@ pub struct Entrant {
 }
 
 impl Contest<'_> {
+    /// Rounds in which servers take turns.
+    pub fn round_count(&self) -> usize {
+        self.setup.choose(ROUNDS.0, ROUNDS.1)
+    }
+
     /// Start all of them, each on a stand of its own, with a file system of so many bytes.
     pub fn all(&self, room: Room, disk_bytes: u64) -> Vec<Entrant> {
         self.found.iter().map(|(product, _)| self.one(*product, room, disk_bytes, None)).collect()
@@ -74,7 +79,7 @@ impl Contest<'_> {
                 line.add(at, Err(why.to_owned()));
             }
         }
-        for round in 0..ROUNDS {
+        for round in 0..self.round_count() {
             for (at, entrant) in entrants.iter_mut().enumerate() {
                 if !line.is_out(at) {
                     line.add(at, entrant.work(|side| work(side, round)));

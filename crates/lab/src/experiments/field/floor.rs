@@ -1,6 +1,6 @@
 //! How little a server can take that waits, reads and writes: a loop that understands nothing ([`Floor`]), beside ours and the best of the others.
 
-use super::contest::{BODY_BYTES, CONNECTIONS, Contest, ROUNDS, fresh, scattered};
+use super::contest::{BODY_BYTES, CONNECTIONS, Contest, fresh, scattered};
 use super::lines::{Line, Sample, median};
 use super::warm::FEW;
 use crate::error::LabError;
@@ -80,7 +80,7 @@ fn least(contest: &Contest<'_>) -> Result<Least, LabError> {
         }
         Ok(floor.cpu()?.saturating_sub(before).as_secs_f64() * 1e6 / count as f64)
     };
-    for _ in 0..ROUNDS {
+    for _ in 0..contest.round_count() {
         hits.push(take(scattered(&few, contest.setup.choose(20_000, 3000)), true)?);
         misses.push(take(fresh(contest.setup.choose(5000, 600), BODY_BYTES).collect(), false)?);
     }

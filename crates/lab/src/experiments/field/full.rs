@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::contest::{BODY_BYTES, CONNECTIONS, Contest, Entrant, ROUNDS, fresh, settle, take};
+use super::contest::{BODY_BYTES, CONNECTIONS, Contest, Entrant, fresh, settle, take};
 use super::lines::Line;
 use super::warm::{disks, missed, written_table};
 use crate::error::LabError;
@@ -71,7 +71,7 @@ pub fn filled(contest: &Contest<'_>, entrants: &mut [Entrant], room: Room) -> (L
         entrants,
         no_limit,
         &counts,
-        count * ROUNDS as u64,
+        count * contest.round_count() as u64,
     );
     (line, table.says(says), written)
 }

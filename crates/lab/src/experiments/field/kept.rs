@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::contest::{BODY_BYTES, CONNECTIONS, Contest, Entrant, ROUNDS, fresh, scattered, settle, take};
+use super::contest::{BODY_BYTES, CONNECTIONS, Contest, Entrant, fresh, scattered, settle, take};
 use super::full::filled;
 use super::lines::{Columns, Line, Sample, table};
 use crate::error::LabError;
@@ -99,13 +99,13 @@ fn reopened(contest: &Contest<'_>, side: &mut Side) -> Result<(Duration, Duratio
     Ok((ended, side.begin(&contest.cores)?))
 }
 
-/// Each object once, a third of them a round: nothing of them is in memory. Who has fewer than nine of ten of them is not compared; which
+/// Each object once, a part of them in each round: nothing of them is in memory. Who has fewer than nine of ten of them is not compared; which
 /// share each had in each round is kept.
 fn cold_hits(contest: &Contest<'_>, entrants: &mut [Entrant], all: &[Wanted], kept: &mut Vec<(Product, f64)>) -> Line {
     let scattered = scattered(all, all.len());
-    let third = all.len() / ROUNDS;
+    let in_each = all.len() / contest.round_count();
     contest.rounds(entrants, in_memory, |side, round| {
-        let part = scattered.iter().copied().skip(round * third).take(third);
+        let part = scattered.iter().copied().skip(round * in_each).take(in_each);
         let sample = take(side, CONNECTIONS, part, Pace::Closed)?;
         kept.push((side.product(), sample.hits));
         mostly_hits(sample)

@@ -1,10 +1,14 @@
 //! How it was measured, and what the figures do not say.
 
-use super::contest::{CONNECTIONS, Contest, ROUNDS};
+use super::contest::{CONNECTIONS, Contest};
 use crate::peers::needs_root;
 
 /// The notes; all processors together did something for so many seconds meanwhile.
 pub fn notes(contest: &Contest<'_>, busy_s: f64) -> Vec<String> {
+    let rounds = match contest.round_count() {
+        1 => "in one round".to_owned(),
+        rounds => format!("in {rounds} rounds"),
+    };
     let cores = match contest.cores.served() {
         Some(core) => format!("All servers are on core {core}, the load and the origin on the others."),
         None => "There is one core for servers, load and origin: times and rates say little.".to_owned(),
@@ -18,7 +22,7 @@ pub fn notes(contest: &Contest<'_>, busy_s: f64) -> Vec<String> {
     };
     vec![
         format!(
-            "{cores} Each server has one worker; all run at the same time and are asked in turn, {ROUNDS} rounds, so that only one has \
+            "{cores} Each server has one worker; all run at the same time and are asked in turn {rounds}, so that only one has \
              work at a time. CPU is user and system time of all threads of the server, from the scheduler's counters; figures are medians of \
              the rounds, *spread* is the largest round's CPU over the smallest. Ratios are Tinaja's over that server's: below 1 Tinaja takes less."
         ),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::contest::{BODY_BYTES, CONNECTIONS, Contest, Entrant, ROUNDS, fresh, scattered, settle, take};
+use super::contest::{BODY_BYTES, CONNECTIONS, Contest, Entrant, fresh, scattered, settle, take};
 use super::lines::{Columns, Line, Sample, table};
 use crate::error::LabError;
 use crate::peers::DiskCount;
@@ -45,7 +45,7 @@ pub fn measure(contest: &Contest<'_>) -> Warm {
             .says(misses.sentence_of_disks("A miss")),
     );
     settle(entrants);
-    tables.push(written(entrants, &before, count * ROUNDS as u64));
+    tables.push(written(entrants, &before, count * contest.round_count() as u64));
 
     let sizes = [(300, choose(10_000, 1500)), (64 << 10, choose(3000, 200)), (1 << 20, choose(300, 30))];
     let sizes = sizes
