@@ -91,17 +91,17 @@ impl Report {
     /// What twice the memory and twice the disk would do, as far as a sample of what was asked for says. Only a server has one.
     fn larger(&self) -> Vec<(&'static str, String)> {
         let figures = &self.figures;
-        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let of_100 = |share: f64| format!("{:.1} of 100", share * 100.0);
         let disk = match figures.sampled_requests {
             0 => return Vec::new(),
             few @ 1..LEAST_SAMPLED => format!("not known yet: {few} of {LEAST_SAMPLED} requests were sampled"),
             many => format!(
-                "{} more hits, {} more bytes hit, by {many} sampled requests",
-                percent(figures.twice_disk_requests),
-                percent(figures.twice_disk_bytes)
+                "{} requests more would be hits, {} bytes; for LRU, by {many} sampled requests",
+                of_100(figures.twice_disk_requests),
+                of_100(figures.twice_disk_bytes)
             ),
         };
-        let memory = || format!("{} more hits in memory", percent(figures.twice_memory_requests));
+        let memory = || format!("{} requests more would be hits in memory", of_100(figures.twice_memory_requests));
         let is_known = figures.sampled_requests >= LEAST_SAMPLED && figures.hot_budget_bytes > 0;
         let memory = is_known.then(|| ("with twice the memory", memory()));
         memory.into_iter().chain([("with twice the disk", disk)]).collect()
@@ -249,8 +249,8 @@ mod tests {
             |larger, hot_budget_bytes| report(&Stats { larger, hot_budget_bytes, ..Stats::default() }).to_string();
         let (memory, disk) = ("with twice the memory ", "with twice the disk   ");
         let text = said(larger, 1 << 20);
-        assert!(text.contains(&format!("{memory}12.5 % more hits in memory\n")), "{text}");
-        let more = "4.0 % more hits, 10.0 % more bytes hit, by 2000 sampled requests\n";
+        assert!(text.contains(&format!("{memory}12.5 of 100 requests more would be hits in memory\n")), "{text}");
+        let more = "4.0 of 100 requests more would be hits, 10.0 of 100 bytes; for LRU, by 2000 sampled requests\n";
         assert!(text.contains(&format!("{disk}{more}")), "{text}");
         assert!(!said(larger, 0).contains(memory), "there is no memory to be doubled");
         let text = said(Larger { sampled: 312, ..larger }, 1 << 20);
