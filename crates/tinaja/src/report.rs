@@ -8,9 +8,6 @@ use serde::Serialize;
 use tinaja_proxy::admin::words::{Figures, Top};
 use tinaja_store::{EngineFigures, EngineRef, Stats, engines};
 
-/// What engines call objects for which the disk was a little too small.
-const RETURNED_OBJECTS: &str = "returned_objects";
-
 /// Fewer requests of the sample say nothing of a larger cache.
 const LEAST_SAMPLED: u64 = 1000;
 
@@ -150,10 +147,6 @@ impl fmt::Display for Report {
                 "index on the disk",
                 size(index_bytes)
             )?;
-        }
-        if let Some(returned) = self.figures.of_engine.get(RETURNED_OBJECTS) {
-            let what = "objects stored again that had just left: hits, if the disk were half as large again";
-            writeln!(f, "{:<22}{returned} {what}", "a larger disk")?;
         }
         for (name, value) in self.larger() {
             writeln!(f, "{name:<22}{value}")?;

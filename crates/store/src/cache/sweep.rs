@@ -119,6 +119,7 @@ impl Inner {
         self.engine.forget(&Placement::of(found.id).named(&found.name), place);
         // What the engine has no more is not put there again.
         self.hot.remove_at(&found.id, place);
+        self.reuse.removed(&found.id);
     }
 
     fn sweep_hot(&self, from: u64, most: usize, judge: &Judge, swept: &mut Swept) {
@@ -127,6 +128,7 @@ impl Inner {
             swept.shown += 1;
             if judge(key.name(), &head) {
                 self.hot.remove_at(&id, place);
+                self.reuse.removed(&id);
                 swept.forgotten += 1;
             }
         }

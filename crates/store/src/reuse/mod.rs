@@ -5,9 +5,10 @@
 //! would take memory for each. Followed are those whose digest is below a bound, and a distance is scaled up by their share of all
 //! (SHARDS: Waldspurger et al., FAST 2015). The bound falls whenever more than [`MAX_FOLLOWED`] are followed.
 //!
-//! A few objects that everybody asks for are followed, or are not: what that makes of the count is set right by what was asked for in all
-//! (the paper's adjustment, section 3.3). Two things differ from the paper. What is further away than the largest size that anybody asks of is forgotten, or a cache that
-//! runs for months would follow what nobody asks for any more. And what came before decays, so that a load that changes is told of.
+//! A few objects that everybody asks for are followed, or are not: what that makes of the sums is set right by what was asked for in
+//! all (the paper's adjustment). Two things differ from the paper. What is further away than the largest size that anybody asks of is
+//! forgotten, or a cache that runs for months would follow what nobody asks for any more. And what is past counts less and less, so
+//! that a load that changes is told of.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -61,8 +62,12 @@ impl ReuseSample {
             distances: Distances::default(),
             most_bytes,
         };
-        let (objects, bytes) = Default::default();
-        ReuseSample { bound: AtomicU64::new(u64::MAX / FIRST_SHARE), objects, bytes, sample: Mutex::new(sample) }
+        ReuseSample {
+            bound: AtomicU64::new(u64::MAX / FIRST_SHARE),
+            objects: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            sample: Mutex::new(sample),
+        }
     }
 
     /// An object of so many bytes was asked for, and was there. What is not followed costs two additions and a comparison.
