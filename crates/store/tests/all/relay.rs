@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tinaja_store::contract::bytes_of;
@@ -21,11 +22,12 @@ use tinaja_store::{Body, Cache, Commit, Hint, ReadError, Store, Writer, block_on
 
 use crate::support::{disk, is_write, key, open};
 
-/// A store whose disk is full once the flag is set. Extents are 64 KiB.
-fn store() -> (Cache, Arc<AtomicBool>) {
+/// A store whose disk is full once the flag is set, and whose writes may end late until then. Extents are 64 KiB.
+fn store(late: Option<Duration>) -> (Cache, Arc<AtomicBool>) {
     let full = Arc::new(AtomicBool::new(false));
     let now = full.clone();
-    let plan = move |_, request: &_| (is_write(request) && now.load(SeqCst)).then_some(Fault::Full);
+    let fault = move || if now.load(SeqCst) { Some(Fault::Full) } else { late.map(Fault::Late) };
+    let plan = move |_, request: &_| is_write(request).then(&fault).flatten();
     (open(disk(&Medium::zeroed(32 << 20), plan)).unwrap(), full)
 }
 
@@ -73,10 +75,27 @@ fn write_soon(writer: &mut Writer, mut data: Bytes) {
     }
 }
 
+/// Whether all of it was taken, once the disk's threads have written what was on its way. If not, readers hold it up.
+///
+/// The random histories once counted a write that waited for the disk among those that readers hold up, where nobody read at all.
+fn write_unless_read_slowly(store: &Cache, writer: &mut Writer, data: &mut Bytes) -> bool {
+    loop {
+        if write(writer, data) {
+            return true;
+        }
+        let left = data.len();
+        // Where the disk is full this fails, and the write goes on for its readers.
+        let _ = block_on(store.flush());
+        if !write(writer, data) && data.len() == left {
+            return false;
+        }
+    }
+}
+
 #[test]
 fn a_disk_full_half_way_holds_up_nobody_who_keeps_up() {
     const PIECE: usize = 50_000;
-    let (store, full) = store();
+    let (store, full) = store(None);
     let body = bytes_of(1, 7 << 20);
     let half = body.len() / 2;
     let hint = Hint { expected_bytes: Some(body.len() as u64), ..Hint::default() };
@@ -108,7 +127,7 @@ fn a_disk_full_half_way_holds_up_nobody_who_keeps_up() {
 /// Whoever has the first half of a body from the store itself is not told that the origin gave up.
 #[test]
 fn an_abort_is_not_news_to_those_left_behind() {
-    let (store, full) = store();
+    let (store, full) = store(None);
     let body = bytes_of(1, 6 << 20);
     let mut writer = store.put(&key(1), Bytes::new(), Hint::default());
     let (mut fast, mut slow) = (Reader::of(writer.follow().body), Reader::of(writer.follow().body));
@@ -145,10 +164,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 10..80)
 }
 
-/// One random history: the disk is full from the step `full_at` on. Returns how often the writer was held up, and how
+/// One random history: writes end so much later, and the disk is full from the step `full_at` on. Returns how often the writer was held up, and how
 /// many readers were left behind.
-fn run(steps: Vec<Step>, full_at: usize) -> (usize, usize) {
-    let (store, full) = store();
+fn run(steps: Vec<Step>, late: Option<Duration>, full_at: usize) -> (usize, usize) {
+    let (store, full) = store(late);
     let body = bytes_of(1, 6 << 20);
     let mut writer = store.put(&key(1), Bytes::new(), Hint::default());
     let mut readers: Vec<_> = (0..4).map(|_| Reader::of(writer.follow().body)).collect();
@@ -160,7 +179,7 @@ fn run(steps: Vec<Step>, full_at: usize) -> (usize, usize) {
             Step::Write(bytes) => {
                 let mut data = body.slice(arrived..body.len().min(arrived + bytes));
                 let all = data.len();
-                let ready = write(&mut writer, &mut data);
+                let ready = write_unless_read_slowly(&store, &mut writer, &mut data);
                 arrived += all - data.len();
                 if !ready {
                     refused.push((arrived, readers.iter().map(|reader| reader.read).collect::<Vec<_>>()));
@@ -204,8 +223,8 @@ fn whatever_the_order_nobody_behind_holds_up_the_others() {
     let config = Config { cases: 150, failure_persistence: None, ..Config::default() };
     let (held_up, left_behind) = (Cell::new(0), Cell::new(0));
     TestRunner::new(config)
-        .run(&(steps(), 0..60_usize), |(steps, full_at)| {
-            let (held, left) = run(steps, full_at);
+        .run(&(steps(), option::weighted(0.25, Just(Duration::from_millis(2))), 0..60_usize), |(steps, late, full_at)| {
+            let (held, left) = run(steps, late, full_at);
             held_up.update(|all| all + held);
             left_behind.update(|all| all + left);
             Ok(())
