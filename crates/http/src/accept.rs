@@ -1,5 +1,8 @@
 //! One form for fields that say the same in many ways (RFC 9111 4.1 lets a cache compare those).
 
+use std::borrow::Cow;
+use std::iter;
+
 use http::HeaderName;
 use http::header::{ACCEPT_ENCODING, ACCEPT_LANGUAGE};
 
@@ -73,10 +76,29 @@ pub fn folded<'a>(lines: impl Iterator<Item = &'a [u8]>, has: &[String]) -> Opti
 ///
 /// Variants are named by what the field means. So an origin is told one spelling of it, or one that goes by the order would choose by that of the
 /// first client for all.
-pub fn settled<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<String> {
-    let lines: Vec<&[u8]> = lines.collect();
+pub fn settled<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'static, str>> {
+    let (first, second) = (lines.next()?, lines.next());
+    let common = COMMON.iter().find(|(common, _)| second.is_none() && common.as_bytes() == first);
+    match common {
+        Some((_, settled)) => settled.map(Cow::Borrowed),
+        None => settled_of(iter::once(first).chain(second).chain(lines).collect()).map(Cow::Owned),
+    }
+}
+
+/// What most clients send, each with what comes of it, which need not be worked out for each request.
+const COMMON: [(&str, Option<&str>); 7] = [
+    ("gzip, deflate, br, zstd", Some("br, zstd, gzip, deflate")),
+    ("gzip, deflate, br", Some("br, gzip, deflate")),
+    ("gzip, deflate", None),
+    ("gzip", None),
+    ("br, gzip", None),
+    ("identity", None),
+    ("deflate, gzip, br, zstd", Some("br, zstd, gzip, deflate")),
+];
+
+fn settled_of(lines: Vec<&[u8]>) -> Option<String> {
     let lower = lines.join(&b", "[..]).to_ascii_lowercase();
-    let mut codings = codings(&lower).filter(|_| !lines.is_empty())?;
+    let mut codings = codings(&lower)?;
     codings.sort_by_key(|(coding, weight)| (std::cmp::Reverse(*weight), rank(coding)));
     let written = |(coding, weight): &(&str, u16)| match weight {
         1000 => (*coding).to_owned(),
@@ -169,7 +191,7 @@ mod tests {
 
     #[test]
     fn one_spelling() {
-        let settled = |value: &str| super::settled([value.as_bytes()].into_iter());
+        let settled = |value: &str| super::settled([value.as_bytes()].into_iter()).map(Cow::into_owned);
         for (value, expected) in [
             ("gzip, br", "br, gzip"),
             ("GZIP;q=1.0 ,x-gzip,,br", "br, gzip"),
@@ -188,6 +210,13 @@ mod tests {
             assert_eq!(settled(value), None, "{value}");
         }
         assert_eq!(super::settled([].into_iter()), None);
+    }
+
+    #[test]
+    fn what_is_common_is_known() {
+        for (common, settled) in COMMON {
+            assert_eq!(settled_of(vec![common.as_bytes()]).as_deref(), settled, "{common}");
+        }
     }
 
     #[test]

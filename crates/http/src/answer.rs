@@ -6,9 +6,10 @@
 
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use memchr::{memchr, memchr_iter};
 
 use crate::limits::{MAX_ANSWER_FIELDS, MAX_ANSWER_HEAD_BYTES};
-use crate::lines::lines;
+use crate::lines::{lines, whole_lines};
 use crate::words::is_token;
 
 /// Why a response head is not to be trusted (RFC 9112 4, 5, 6.1 and 6.3).
@@ -71,7 +72,8 @@ pub fn answer_head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, BadAn
     if bytes.get(..begun) != BEGINS.get(..begun) {
         return Err(BadAnswer::StatusLine);
     }
-    for (at, _) in bytes.iter().enumerate().skip(seen).filter(|(_, byte)| **byte == b'\n') {
+    let seen = seen.min(bytes.len());
+    for at in memchr_iter(b'\n', bytes.get(seen..).unwrap_or_default()).map(|at| seen + at) {
         let before = bytes.get(..at).unwrap_or_default();
         let before = before.strip_suffix(b"\r").unwrap_or(before);
         if before.ends_with(b"\n") {
@@ -83,11 +85,11 @@ pub fn answer_head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, BadAn
 
 /// Judges a head from its status line to its empty line.
 pub fn judge_answer(head: &[u8]) -> Result<JudgedAnswer, BadAnswer> {
-    let first = head.iter().position(|byte| *byte == b'\n').ok_or(BadAnswer::StatusLine)? + 1;
+    let first = memchr(b'\n', head).ok_or(BadAnswer::StatusLine)? + 1;
     let (status_line, rest) = head.split_at_checked(first).ok_or(BadAnswer::StatusLine)?;
     let (status, http11) = read_status_line(without_its_end(status_line))?;
     let mut count = 0;
-    if !rest.split_inclusive(|byte| *byte == b'\n').all(|line| {
+    if !whole_lines(rest).all(|line| {
         count += 1;
         is_well_formed(line)
     }) {
@@ -138,7 +140,7 @@ fn read_status_line(line: &[u8]) -> Result<(StatusCode, bool), BadAnswer> {
 
 fn is_well_formed(line: &[u8]) -> bool {
     let line = without_its_end(line);
-    let colon = line.iter().position(|byte| *byte == b':');
+    let colon = memchr(b':', line);
     let named = line.is_empty() || colon.is_some_and(|at| line.get(..at).is_some_and(is_token));
     named && is_text(line)
 }

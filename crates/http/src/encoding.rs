@@ -82,7 +82,7 @@ impl FromIterator<Coding> for Codings {
 }
 
 /// Fields that say what the bytes of a response are: with other bytes they would be wrong, and without them nobody could check.
-const OF_BYTES: [HeaderName; 6] = [
+static OF_BYTES: [HeaderName; 6] = [
     HeaderName::from_static("content-md5"),
     HeaderName::from_static("digest"),
     HeaderName::from_static("content-digest"),
@@ -95,12 +95,14 @@ const OF_BYTES: [HeaderName; 6] = [
 /// `typed`, any type will do.
 pub fn may_encode(status: StatusCode, response: &HeaderMap, typed: bool) -> bool {
     let as_it_is = [CONTENT_ENCODING, CONTENT_RANGE, SET_COOKIE];
-    let control = CacheControl::of(response);
+    let may_change = || {
+        let control = CacheControl::of(response);
+        !control.has("no-transform") && control.scope("private") != Scope::All
+    };
     status == StatusCode::OK
-        && !as_it_is.iter().chain(&OF_BYTES).any(|name| response.contains_key(name))
-        && !control.has("no-transform")
-        && control.scope("private") != Scope::All
         && is_type(response, typed)
+        && !as_it_is.iter().chain(&OF_BYTES).any(|name| response.contains_key(name))
+        && may_change()
 }
 
 /// Whether the media type, which must come once, is text, or is `typed`.

@@ -1,5 +1,7 @@
 //! The header lines of a raw head that decide where a message goes and where it ends.
 
+use memchr::memchr;
+
 use crate::body::Framing;
 use crate::limits::MAX_FIELDS;
 use crate::refusal::Refusal;
@@ -23,7 +25,7 @@ impl<'a> Fields<'a> {
         if line.starts_with(b" ") || line.starts_with(b"\t") {
             return Err(Refusal::ObsFold);
         }
-        let colon = line.iter().position(|byte| *byte == b':').ok_or(Refusal::FieldName)?;
+        let colon = memchr(b':', line).ok_or(Refusal::FieldName)?;
         let (name, value) = line.split_at_checked(colon).ok_or(Refusal::FieldName)?;
         let value = value.get(1..).unwrap_or_default().trim_ascii();
         if !is_token(name) {

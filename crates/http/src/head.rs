@@ -1,5 +1,7 @@
 //! Where a raw request head ends.
 
+use memchr::memchr_iter;
+
 use crate::limits::{MAX_HEAD_BYTES, MAX_SKIPPED_BYTES};
 use crate::refusal::Refusal;
 use crate::words::is_token_byte;
@@ -34,7 +36,7 @@ pub fn head_end(bytes: &[u8], seen: usize) -> Result<HeadEnd, Refusal> {
         return Err(if first == Some(b'\n') { Refusal::BareCrOrLf } else { Refusal::RequestLine });
     }
     let from = seen.clamp(start, bytes.len());
-    for (at, _) in bytes.iter().enumerate().skip(from).filter(|(_, byte)| **byte == b'\n') {
+    for at in memchr_iter(b'\n', bytes.get(from..).unwrap_or_default()).map(|at| from + at) {
         let line_end = bytes.get(..=at).unwrap_or_default();
         if !line_end.ends_with(b"\r\n") {
             return Err(Refusal::BareCrOrLf);

@@ -10,7 +10,7 @@ use crate::words::list_members;
 
 /// Fields that end at the next hop whether or not Connection names them (RFC 9110 7.6.1, RFC 9111 3.1), without
 /// Transfer-Encoding, which whoever frames the body sets.
-const HOP_BY_HOP: [HeaderName; 8] = [
+static HOP_BY_HOP: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -78,9 +78,9 @@ const NEVER_TRAILERS: [&str; 34] = [
 pub fn hop_by_hop(headers: &HeaderMap) -> Vec<HeaderName> {
     let named = list_members(headers, &CONNECTION).filter_map(|member| member.parse::<HeaderName>().ok());
     let named = named.filter(|name| !PROTECTED.contains(&name.as_str()));
-    let mut names: Vec<_> = HOP_BY_HOP.into_iter().filter(|name| headers.contains_key(name)).chain(named).collect();
-    names.retain(|name| headers.contains_key(name));
-    names
+    // By the fields that are there, which are fewer than those to look for, and mostly none of them.
+    let always = headers.keys().filter(|name| HOP_BY_HOP.contains(name)).cloned();
+    always.chain(named.filter(|name| headers.contains_key(name))).collect()
 }
 
 /// Trailer fields that pass through a proxy beside the content that they end: all but those that would change how the message is
@@ -153,6 +153,32 @@ pub fn closes(headers: &HeaderMap, http11: bool) -> bool {
 /// that this is no proxy of its clients, but a server to them.
 pub fn closes_to_client(headers: &HeaderMap, http11: bool, for_origins: bool) -> bool {
     closes(headers, http11) || !(http11 || for_origins)
+}
+
+/// How a proxy is called in Via, and what it writes there, made once for all messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Via {
+    name: String,
+    members: [(Version, HeaderValue); 3],
+}
+
+impl Via {
+    /// A proxy of this name.
+    pub fn new(name: String) -> Via {
+        let members = [Version::HTTP_11, Version::HTTP_2, Version::HTTP_10];
+        Via { members: members.map(|version| (version, via_member(version, &name))), name }
+    }
+
+    /// The name, by which [`is_loop`] finds loops.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// [`via_member`] for a message that came with `version`.
+    pub fn member(&self, version: Version) -> HeaderValue {
+        let known = self.members.iter().find(|(known, _)| *known == version);
+        known.map_or_else(|| via_member(version, &self.name), |(_, member)| member.clone())
+    }
 }
 
 /// The Via member for a message that came with `version` (RFC 9110 7.6.3). `name` is a pseudonym; characters that

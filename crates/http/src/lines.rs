@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use memchr::memchr;
 
 /// One header line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +24,22 @@ impl Line<'_> {
 
 /// The header lines in `bytes`; a line without a colon, such as a status line, is left out.
 pub fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|whole| {
-        let colon = whole.iter().position(|byte| *byte == b':')?;
+    whole_lines(bytes).filter_map(|whole| {
+        let colon = memchr(b':', whole)?;
         let (name, value) = whole.split_at_checked(colon)?;
         // A reason phrase may hold a colon; a name holds no space.
         let is_field = !name.contains(&b' ');
         is_field.then(|| Line { name, value: value.get(1..).unwrap_or_default().trim_ascii(), whole })
+    })
+}
+
+/// All lines in `bytes`, each with its LF; what is behind the last one is a line, too.
+pub(crate) fn whole_lines(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let end = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
+        let (line, behind) = bytes.split_at_checked(end)?;
+        bytes = behind;
+        (!line.is_empty()).then_some(line)
     })
 }
 

@@ -155,7 +155,7 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
     // What was for one client by the origin's word stays as it is, whatever an order makes of it.
     let forced = [Override::Private, Override::NoStore, Override::Authorization];
     let was_shared = !forced.into_iter().any(|one| overruled.has(one)) && !policy.decrypted;
-    let encodes = was_shared && may_encode(status, response, policy.typed);
+    let encodes = !orders.encode.is_empty() && was_shared && may_encode(status, response, policy.typed);
     let keep = Keep {
         fresh_seconds: if validated_always { 0 } else { lifetime.saturating_sub(age_seconds) },
         stale_seconds: age_seconds.saturating_sub(lifetime),

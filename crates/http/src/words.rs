@@ -20,9 +20,17 @@ pub fn is_token(bytes: &[u8]) -> bool {
 }
 
 pub(crate) fn is_token_byte(byte: u8) -> bool {
-    // One match, which becomes a few comparisons: every byte of every name is looked at.
-    matches!(byte,
-        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_'
-        | b'`' | b'|' | b'~'
-    )
+    // Every byte of every name is looked at.
+    static IN_TOKENS: [bool; 256] = in_tokens();
+    IN_TOKENS.get(usize::from(byte)).is_some_and(|is| *is)
+}
+
+const fn in_tokens() -> [bool; 256] {
+    let (mut all, mut byte) = ([false; 256], 0);
+    while byte < 128 {
+        let is = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~');
+        all[byte] = is;
+        byte += 1;
+    }
+    all
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tinaja_clock::Clock;
+use tinaja_http::hops::Via;
 use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_logs::CacheResult;
 use tinaja_store::Key;
@@ -44,7 +45,7 @@ pub(crate) struct Shared {
     /// What clients make it hold.
     pub held: Arc<Held>,
     /// The name in Via, by which loops are found.
-    pub name: String,
+    pub via: Via,
     /// Where the proxy listens.
     pub addresses: Vec<SocketAddr>,
     /// The machine's addresses.

@@ -1,5 +1,6 @@
 //! Header fields that a proxy adds, changes and removes on the way.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::SystemTime;
 
@@ -60,10 +61,14 @@ pub(super) fn to_origin(
     if cached && !is_folded {
         let encodings = head.headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes);
         if let Some(settled) = settled(encodings) {
-            head.headers.insert(ACCEPT_ENCODING, settled)?;
+            let value = match settled {
+                Cow::Borrowed(common) => HeaderValue::from_static(common),
+                Cow::Owned(own) => HeaderValue::from_maybe_shared(own)?,
+            };
+            head.headers.insert(ACCEPT_ENCODING, value)?;
         }
     }
-    head.headers.append(VIA, hops::via_member(request.version, &shared.name))?;
+    head.headers.append(VIA, shared.via.member(request.version))?;
     if request.ticket.is_reverse() {
         let forwarding = request.ticket.listener.forwarding;
         if forwarding.has_x_forwarded() {
@@ -94,14 +99,16 @@ pub(super) fn to_origin(
 
 /// Adds who has sent the request to X-Forwarded-For. Clients can write what they like before it; the last address is ours.
 fn forwarded_for(ticket: &Ticket, head: &mut RequestHead) -> Result<(), BadField> {
-    let before = head.headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
-    let mut chain: Vec<String> = match told_in(ticket) {
+    let mut chain = match told_in(ticket) {
         // Those before this one write the other field, and what is in this one is anybody's.
-        Some(ChainField::Forwarded) => named(ticket).map(|client| client.to_string()).into_iter().collect(),
-        _ => before.map(str::to_owned).filter(|value| !value.is_empty()).collect(),
+        Some(ChainField::Forwarded) => named(ticket).map(|client| format!("{client}, ")).unwrap_or_default(),
+        _ => {
+            let before = head.headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
+            before.filter(|value| !value.is_empty()).flat_map(|value| [value, ", "]).collect::<String>()
+        }
     };
-    chain.push(ticket.peer.to_canonical().to_string());
-    head.headers.insert(X_FORWARDED_FOR, chain.join(", "))
+    chain.push_str(&ticket.peer.to_canonical().to_string());
+    head.headers.insert(X_FORWARDED_FOR, chain)
 }
 
 /// The field in which those before this one say who the client is, if they are proxies that are believed.
@@ -195,7 +202,7 @@ pub(super) fn to_client(
     // A proxy says which version it received (RFC 9110 7.6.3), and speaks its own.
     let received = head.version;
     head.version = Version::HTTP_11;
-    head.headers.append(VIA, hops::via_member(received, &shared.name))?;
+    head.headers.append(VIA, shared.via.member(received))?;
     if let Some(id) = &entry.id {
         shared.tell(id, head)?;
     }
@@ -211,7 +218,7 @@ pub(super) fn to_client(
 pub(super) fn switched_to_client(shared: &Shared, head: &mut ResponseHead, entry: &Entry) -> Result<(), BadField> {
     let received = head.version;
     head.version = Version::HTTP_11;
-    head.headers.append(VIA, hops::via_member(received, &shared.name))?;
+    head.headers.append(VIA, shared.via.member(received))?;
     entry.id.as_ref().map_or(Ok(()), |id| shared.tell(id, head))
 }
 

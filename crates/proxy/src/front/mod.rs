@@ -276,7 +276,7 @@ impl Front {
         }
         gate.open(judged.framing);
         let version = if judged.http11 { Version::HTTP_11 } else { Version::HTTP_10 };
-        let request = match Request::read(ticket, &judged, &head, version, &self.shared.name) {
+        let request = match Request::read(ticket, &judged, &head, version, self.shared.via.name()) {
             Ok(request) => request,
             Err(failure) => {
                 self.refuse(gate, caller, began, Some((&judged, &id)), &failure).await;

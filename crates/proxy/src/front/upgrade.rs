@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, UPGRADE, VIA};
 use http::{Method, StatusCode};
 use tinaja_http::body::Framing;
-use tinaja_http::hops::{self, Interim, via_member};
+use tinaja_http::hops::{self, Interim, Via};
 use tinaja_http::judge::Judged;
 use tinaja_http::message::ResponseHead;
 use tinaja_logs::{CacheResult, Record};
@@ -77,7 +77,7 @@ impl Front {
             let kept = shared.held.keep(TUNNEL_BYTES).ok_or(Failure::TooManyConnections)?;
             let protocols = request.asked_protocols().collect::<Vec<_>>().join(", ");
             let (mut origin, outgoing) = self.ask_to_switch(request, judged, &protocols).await?;
-            let head = answer_to(&mut origin, (request, &protocols), &mut client, &shared.name).await?;
+            let head = answer_to(&mut origin, (request, &protocols), &mut client, &shared.via).await?;
             Ok((origin, outgoing, head, kept))
         };
         let (origin, _outgoing, head, kept) = match asked.await {
@@ -143,7 +143,7 @@ impl Front {
         }
         head.headers.insert(CONNECTION, "Upgrade")?;
         head.headers.insert(UPGRADE, protocols)?;
-        head.headers.append(VIA, via_member(request.version, &shared.name))?;
+        head.headers.append(VIA, shared.via.member(request.version))?;
         origin.send(&head).await?;
         Ok((origin, outgoing))
     }
@@ -169,7 +169,7 @@ impl Front {
     async fn declined(&self, mut client: H1, mut origin: Connection, mut head: ResponseHead) -> u64 {
         let shared = &self.shared;
         let passed = async {
-            let via = via_member(head.version, &shared.name);
+            let via = shared.via.member(head.version);
             from_origin(&mut head, shared.clock.wall()).and_then(|()| head.headers.append(VIA, via)).ok()?;
             client.begin(&head, Bytes::new()).await.ok()?;
             // One that breaks off has no end, and the client is made to see that.
@@ -194,7 +194,7 @@ async fn answer_to(
     origin: &mut Connection,
     (request, protocols): (&Request, &str),
     client: &mut H1,
-    name: &str,
+    via: &Via,
 ) -> Result<ResponseHead, Failure> {
     let mut before = 0;
     loop {
@@ -210,7 +210,7 @@ async fn answer_to(
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             switched(&mut head, protocols)?;
-            head.headers.append(VIA, via_member(head.version, name))?;
+            head.headers.append(VIA, via.member(head.version))?;
             return Ok(head);
         }
         hops::not_interim(&head.headers).iter().for_each(|name| head.headers.remove(name));

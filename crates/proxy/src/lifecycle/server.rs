@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use http::Version;
-use tinaja_http::hops::via_member;
+use tinaja_http::hops::Via;
 use tinaja_store::Store as _;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -161,7 +161,7 @@ impl Proxy {
             clients: Clients::new(config.limits.client_connections),
             quotas: Quotas::new(&config.limits, clock.now()),
             held: Held::new(config.limits.client_memory.max(LEAST_CLIENT_MEMORY)),
-            name: config.name.unwrap_or_else(unique_name),
+            via: Via::new(config.name.unwrap_or_else(unique_name)),
             addresses: addresses.clone(),
             own: Arc::new(Own::of_interfaces(clock.clone())),
             log,
@@ -219,7 +219,7 @@ impl Proxy {
     pub(crate) fn front(&self, index: usize) -> Arc<Front> {
         let (exchange, crowd) = (self.exchange.clone(), self.crowd.clone());
         let (shared, current) = (exchange.shared.clone(), self.current.clone());
-        let via = via_member(Version::HTTP_11, &shared.name);
+        let via = shared.via.member(Version::HTTP_11);
         Arc::new(Front { shared, current, index, exchange, crowd, via })
     }
 }

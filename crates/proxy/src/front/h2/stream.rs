@@ -92,7 +92,7 @@ impl Front {
         };
         let request = ticket.and_then(|ticket| {
             let fields = http2::fields(parts, brings_content);
-            Request::of(ticket, &judged.method, fields, Version::HTTP_2, &self.shared.name)
+            Request::of(ticket, &judged.method, fields, Version::HTTP_2, self.shared.via.name())
         });
         let request = match request {
             // Its listener or its key rules are others than here: nothing is given for what it is not.
