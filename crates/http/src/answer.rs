@@ -9,7 +9,7 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use memchr::{memchr, memchr_iter};
 
 use crate::limits::{MAX_ANSWER_FIELDS, MAX_ANSWER_HEAD_BYTES};
-use crate::lines::{lines, whole_lines};
+use crate::lines::whole_lines;
 use crate::words::is_token;
 
 /// Why a response head is not to be trusted (RFC 9112 4, 5, 6.1 and 6.3).
@@ -88,37 +88,21 @@ pub fn judge_answer(head: &[u8]) -> Result<JudgedAnswer, BadAnswer> {
     let first = memchr(b'\n', head).ok_or(BadAnswer::StatusLine)? + 1;
     let (status_line, rest) = head.split_at_checked(first).ok_or(BadAnswer::StatusLine)?;
     let (status, http11) = read_status_line(without_its_end(status_line))?;
-    let mut count = 0;
-    if !whole_lines(rest).all(|line| {
+    let (mut count, mut frame) = (0, Frame::default());
+    // What is wrong with a frame is told where all lines are well-formed.
+    let mut framed = Ok(());
+    for line in whole_lines(rest) {
         count += 1;
-        is_well_formed(line)
-    }) {
-        return Err(BadAnswer::Line);
+        if let Some((name, value)) = read_line(line)? {
+            framed = framed.and_then(|()| frame.read(name, value, http11));
+        }
     }
     // One more is the empty line.
     if count > MAX_ANSWER_FIELDS + 1 {
         return Err(BadAnswer::TooManyFields);
     }
-    let (mut length, mut codings, mut lengths) = (None, 0, 0);
-    for line in lines(rest) {
-        if line.is(&CONTENT_LENGTH) {
-            lengths += 1;
-            let digits = !line.value.is_empty() && line.value.iter().all(u8::is_ascii_digit) && line.value.len() <= 18;
-            let value = std::str::from_utf8(line.value).ok().filter(|_| digits).and_then(|value| value.parse().ok());
-            length = Some(value.ok_or(BadAnswer::Length)?);
-        } else if line.is(&TRANSFER_ENCODING) {
-            codings += 1;
-            if !http11 || !line.value.eq_ignore_ascii_case(b"chunked") {
-                return Err(BadAnswer::Coding);
-            }
-        }
-    }
-    let end = match (length, codings) {
-        _ if lengths + codings > 1 => return Err(BadAnswer::TwoLengths),
-        (Some(length), _) => AnswerEnd::Length(length),
-        (None, 0) => AnswerEnd::Close,
-        (None, _) => AnswerEnd::Chunked,
-    };
+    framed?;
+    let end = frame.end()?;
     let empty_line = if head.ends_with(b"\r\n") { 2 } else { 1 };
     Ok(JudgedAnswer { status, http11, fields: first..head.len() - empty_line, end })
 }
@@ -138,11 +122,49 @@ fn read_status_line(line: &[u8]) -> Result<(StatusCode, bool), BadAnswer> {
     if known_class && ended && is_text(reason) { Ok((code, version == b'1')) } else { Err(BadAnswer::StatusLine) }
 }
 
-fn is_well_formed(line: &[u8]) -> bool {
+/// What of a head says where its content ends.
+#[derive(Default)]
+struct Frame {
+    length: Option<u64>,
+    lengths: usize,
+    codings: usize,
+}
+
+impl Frame {
+    fn read(&mut self, name: &[u8], value: &[u8], http11: bool) -> Result<(), BadAnswer> {
+        if name.eq_ignore_ascii_case(CONTENT_LENGTH.as_str().as_bytes()) {
+            self.lengths += 1;
+            let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit) && value.len() <= 18;
+            let number = std::str::from_utf8(value).ok().filter(|_| digits).and_then(|value| value.parse().ok());
+            self.length = Some(number.ok_or(BadAnswer::Length)?);
+        } else if name.eq_ignore_ascii_case(TRANSFER_ENCODING.as_str().as_bytes()) {
+            self.codings += 1;
+            if !http11 || !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(BadAnswer::Coding);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<AnswerEnd, BadAnswer> {
+        match (self.length, self.codings) {
+            _ if self.lengths + self.codings > 1 => Err(BadAnswer::TwoLengths),
+            (Some(length), _) => Ok(AnswerEnd::Length(length)),
+            (None, 0) => Ok(AnswerEnd::Close),
+            (None, _) => Ok(AnswerEnd::Chunked),
+        }
+    }
+}
+
+/// The name of a line and its value, trimmed; nothing of an empty line.
+fn read_line(line: &[u8]) -> Result<Option<(&[u8], &[u8])>, BadAnswer> {
     let line = without_its_end(line);
-    let colon = memchr(b':', line);
-    let named = line.is_empty() || colon.is_some_and(|at| line.get(..at).is_some_and(is_token));
-    named && is_text(line)
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let split = memchr(b':', line).and_then(|colon| line.split_at_checked(colon));
+    let (name, value) = split.filter(|(name, _)| is_token(name) && is_text(line)).ok_or(BadAnswer::Line)?;
+    Ok(Some((name, value.get(1..).unwrap_or_default().trim_ascii())))
 }
 
 /// A line without its LF and one CR before that.

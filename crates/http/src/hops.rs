@@ -1,8 +1,6 @@
 //! What belongs to one connection only, and who handled a message (RFC 9110 7.6).
 
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, HeaderValue, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::{HeaderMap, HeaderName, StatusCode, Version};
 
 use crate::limits::MAX_INTERIM_RESPONSES;
@@ -10,16 +8,20 @@ use crate::words::list_members;
 
 /// Fields that end at the next hop whether or not Connection names them (RFC 9110 7.6.1, RFC 9111 3.1), without
 /// Transfer-Encoding, which whoever frames the body sets.
-static HOP_BY_HOP: [HeaderName; 8] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("http2-settings"),
-    PROXY_AUTHORIZATION,
-    TE,
-    TRAILER,
-    UPGRADE,
-];
+fn ends_at_next_hop(name: &HeaderName) -> bool {
+    // By length and bytes: each field of each message is looked at.
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "http2-settings"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "upgrade"
+    )
+}
 
 /// Fields that Connection may not take away: the message would mean something else, or the next hop would no longer
 /// see what we added.
@@ -79,7 +81,7 @@ pub fn hop_by_hop(headers: &HeaderMap) -> Vec<HeaderName> {
     let named = list_members(headers, &CONNECTION).filter_map(|member| member.parse::<HeaderName>().ok());
     let named = named.filter(|name| !PROTECTED.contains(&name.as_str()));
     // By the fields that are there, which are fewer than those to look for, and mostly none of them.
-    let always = headers.keys().filter(|name| HOP_BY_HOP.contains(name)).cloned();
+    let always = headers.keys().filter(|name| ends_at_next_hop(name)).cloned();
     always.chain(named.filter(|name| headers.contains_key(name))).collect()
 }
 

@@ -27,18 +27,25 @@ pub fn split<const N: usize>(key: &[u8]) -> Option<[&[u8]; N]> {
     let mut parts = [&[][..]; N];
     let mut rest = key;
     for part in &mut parts {
-        let colon = rest.iter().position(|byte| *byte == b':')?;
-        let digits = rest.get(..colon)?;
-        // One way to write a number: no sign, no zeros before it.
-        if !digits.iter().all(u8::is_ascii_digit) || (digits.len() > 1 && digits.starts_with(b"0")) {
-            return None;
-        }
-        let length: usize = std::str::from_utf8(digits).ok()?.parse().ok()?;
-        let behind;
-        (*part, behind) = rest.get(colon + 1..)?.split_at_checked(length)?;
-        rest = behind.strip_prefix(b",")?;
+        let (length, behind) = read_decimal(rest)?;
+        let behind = behind.strip_prefix(b":")?;
+        let next;
+        (*part, next) = behind.split_at_checked(length)?;
+        rest = next.strip_prefix(b",")?;
     }
     rest.is_empty().then_some(parts)
+}
+
+/// The number that bytes begin with, as [`push_decimal`] writes it and in no other way: no sign, no zeros before it. And what follows.
+fn read_decimal(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (mut number, mut rest) = (0_usize, bytes);
+    while let [digit @ b'0'..=b'9', behind @ ..] = rest {
+        number = number.checked_mul(10)?.checked_add(usize::from(digit - b'0'))?;
+        rest = behind;
+    }
+    let digits = bytes.len() - rest.len();
+    let is_written_so = digits > 0 && (digits == 1 || !bytes.starts_with(b"0"));
+    is_written_so.then_some((number, rest))
 }
 
 #[cfg(test)]

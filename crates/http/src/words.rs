@@ -28,7 +28,8 @@ pub(crate) fn is_token_byte(byte: u8) -> bool {
 const fn in_tokens() -> [bool; 256] {
     let (mut all, mut byte) = ([false; 256], 0);
     while byte < 128 {
-        let is = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~');
+        let is = (byte as u8).is_ascii_alphanumeric()
+            || matches!(byte as u8, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~');
         all[byte] = is;
         byte += 1;
     }

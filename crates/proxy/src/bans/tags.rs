@@ -25,6 +25,10 @@ pub(crate) struct Tags {
 impl Tags {
     /// Those in an answer's fields, which are removed if `strip`.
     pub fn take(fields: &mut Fields, strip: bool) -> Tags {
+        // Most answers have none.
+        if !fields.keys().any(|name| FIELDS.contains(name)) {
+            return Tags::default();
+        }
         let (mut hashes, mut unlisted) = (Vec::new(), false);
         for name in &FIELDS {
             for value in fields.get_all(name) {

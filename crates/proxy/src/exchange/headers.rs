@@ -107,8 +107,23 @@ fn forwarded_for(ticket: &Ticket, head: &mut RequestHead) -> Result<(), BadField
             before.filter(|value| !value.is_empty()).flat_map(|value| [value, ", "]).collect::<String>()
         }
     };
-    chain.push_str(&ticket.peer.to_canonical().to_string());
-    head.headers.insert(X_FORWARDED_FOR, chain)
+    push_address(ticket.peer.to_canonical(), &mut chain);
+    head.headers.insert(X_FORWARDED_FOR, HeaderValue::from_maybe_shared(chain)?)
+}
+
+/// Writes an address. Those of IPv4 without the machinery of formats, since each request has one.
+fn push_address(address: IpAddr, text: &mut String) {
+    let IpAddr::V4(v4) = address else { return text.push_str(&address.to_string()) };
+    for (number, octet) in v4.octets().into_iter().enumerate() {
+        if number > 0 {
+            text.push('.');
+        }
+        for (unit, is_shown) in [(100, octet > 99), (10, octet > 9), (1, true)] {
+            if is_shown {
+                text.push(char::from(b'0' + octet / unit % 10));
+            }
+        }
+    }
 }
 
 /// The field in which those before this one say who the client is, if they are proxies that are believed.
@@ -228,4 +243,21 @@ pub(super) fn not_modified(head: &mut ResponseHead) {
         head.headers.remove(&name);
     }
     head.status = StatusCode::NOT_MODIFIED;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_everywhere() {
+        let v4 = (0..=u8::MAX).map(|octet| IpAddr::V4(Ipv4Addr::new(octet, 0, 255 - octet, 9)));
+        for address in v4.chain(["::1".parse().unwrap(), "2001:db8::f".parse().unwrap()]) {
+            let mut text = String::new();
+            push_address(address, &mut text);
+            assert_eq!(text, address.to_string());
+        }
+    }
 }

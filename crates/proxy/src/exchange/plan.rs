@@ -4,7 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::time::SystemTime;
 
-use http::{Method, StatusCode};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Method, StatusCode};
 use tinaja_http::conditional::{self, Answer};
 use tinaja_http::message::ResponseHead;
 use tinaja_http::multipart::Multipart;
@@ -101,8 +102,9 @@ pub(super) fn shape(head: &mut ResponseHead, plan: &Plan, length: Option<u64>) -
         Plan::Whole => {
             if let Some(length) = length
                 && head.status != StatusCode::NO_CONTENT
+                && !says(&head.headers, length)
             {
-                head.headers.insert(http::header::CONTENT_LENGTH, length)?;
+                head.headers.insert(CONTENT_LENGTH, length)?;
             }
         }
         Plan::Part(part) => {
@@ -119,4 +121,10 @@ pub(super) fn shape(head: &mut ResponseHead, plan: &Plan, length: Option<u64>) -
         }
     }
     Ok(())
+}
+
+/// Whether a header says this length already, as it mostly does.
+fn says(headers: &HeaderMap, length: u64) -> bool {
+    let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    said.is_some_and(|said| said.parse() == Ok(length))
 }

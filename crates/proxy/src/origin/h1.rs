@@ -280,8 +280,11 @@ fn gathered(piece: Bytes, walk: &mut BodyWalk, waiting: &mut BytesMut) -> Bytes 
 pub(super) fn header_of(judged: &JudgedAnswer, headers: Result<Fields, BadField>) -> Option<ResponseHead> {
     let version = if judged.http11 { Version::HTTP_11 } else { Version::HTTP_10 };
     let mut made = ResponseHead { status: judged.status, version, headers: headers.ok()? };
-    // One way to write a number.
-    if let AnswerEnd::Length(length) = judged.end {
+    // One way to write a number: as a rule it is written so already.
+    let is_plain = |length: &http::HeaderValue| length == "0" || !length.as_bytes().starts_with(b"0");
+    if let AnswerEnd::Length(length) = judged.end
+        && !made.headers.get(CONTENT_LENGTH).is_some_and(is_plain)
+    {
         made.headers.insert(CONTENT_LENGTH, length).ok()?;
     }
     Some(made)

@@ -163,8 +163,9 @@ pub trait Engine: Send + Sync + 'static {
 
 /// Whether nothing newer than what lies at `place` has come between a probe that said `seen` and this one.
 pub(crate) fn is_newest_by(probe: Probe, place: Place, seen: Places) -> bool {
-    let newer = |places: Places| places.iter().take_while(|other| *other >= place).collect::<Vec<_>>();
-    matches!(probe, Probe::At(now) if newer(now) == newer(seen))
+    let Probe::At(now) = probe else { return false };
+    let is_newer = |other: &Place| *other >= place;
+    now.iter().take_while(is_newer).eq(seen.iter().take_while(is_newer))
 }
 
 /// Of an engine with settings of which none is wrong with the others.

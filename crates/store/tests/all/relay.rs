@@ -223,12 +223,15 @@ fn whatever_the_order_nobody_behind_holds_up_the_others() {
     let config = Config { cases: 150, failure_persistence: None, ..Config::default() };
     let (held_up, left_behind) = (Cell::new(0), Cell::new(0));
     TestRunner::new(config)
-        .run(&(steps(), option::weighted(0.25, Just(Duration::from_millis(2))), 0..60_usize), |(steps, late, full_at)| {
-            let (held, left) = run(steps, late, full_at);
-            held_up.update(|all| all + held);
-            left_behind.update(|all| all + left);
-            Ok(())
-        })
+        .run(
+            &(steps(), option::weighted(0.25, Just(Duration::from_millis(2))), 0..60_usize),
+            |(steps, late, full_at)| {
+                let (held, left) = run(steps, late, full_at);
+                held_up.update(|all| all + held);
+                left_behind.update(|all| all + left);
+                Ok(())
+            },
+        )
         .unwrap();
     println!("held up {} times, {} readers left behind", held_up.get(), left_behind.get());
     assert!(held_up.get() > 0 && left_behind.get() > 0, "this tried nothing");
