@@ -156,7 +156,7 @@ fn write_line(name: &HeaderName, spelling: Option<&Bytes>, value: &HeaderValue, 
     wire.reserve(name.as_str().len() + value.len() + 4);
     match spelling.filter(|spelling| !spelling.is_empty()) {
         Some(spelling) => wire.extend_from_slice(spelling),
-        None => push_usual(name.as_str().as_bytes(), wire),
+        None => push_usual(name, wire),
     }
     wire.extend_from_slice(b": ");
     wire.extend_from_slice(value.as_bytes());
@@ -219,7 +219,7 @@ pub struct Usual<'a>(pub &'a HeaderName);
 impl fmt::Display for Usual<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut written = Vec::new();
-        push_usual(self.0.as_str().as_bytes(), &mut written);
+        push_usual(self.0, &mut written);
         f.write_str(std::str::from_utf8(&written).unwrap_or(self.0.as_str()))
     }
 }
@@ -237,15 +237,20 @@ fn is_usual(name: &[u8]) -> bool {
 }
 
 /// Writes a name with a capital at the beginning of each word and nowhere else, but for those of [`WRITTEN_OTHERWISE`].
-fn push_usual(name: &[u8], wire: &mut Vec<u8>) {
+fn push_usual(name: &HeaderName, wire: &mut Vec<u8>) {
+    // In lower case.
+    let name = name.as_str().as_bytes();
     if let Some(otherwise) = written_otherwise(name) {
         return wire.extend_from_slice(otherwise);
     }
-    let mut before = b'-';
-    wire.extend(name.iter().map(|byte| {
-        let capital = std::mem::replace(&mut before, *byte) == b'-';
-        if capital { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() }
-    }));
+    let (begin, mut before) = (wire.len(), b'-');
+    wire.extend_from_slice(name);
+    for byte in wire.iter_mut().skip(begin) {
+        if before == b'-' {
+            byte.make_ascii_uppercase();
+        }
+        before = *byte;
+    }
 }
 
 fn written_otherwise(name: &[u8]) -> Option<&'static [u8]> {

@@ -7,6 +7,7 @@
 //! What is remembered is bounded for each client and in the number of clients, so that nobody can make it grow, and none
 //! can push out more than a fresh client's own pages. It is advice: a wrong guess costs the disk a few blocks.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
@@ -111,7 +112,9 @@ impl Groups {
     }
 
     fn number(&self, host: &str, path: &str) -> u64 {
-        self.seed.hash_one((host.to_ascii_lowercase(), path))
+        let is_lower = !host.bytes().any(|byte| byte.is_ascii_uppercase());
+        let host = if is_lower { Cow::Borrowed(host) } else { Cow::Owned(host.to_ascii_lowercase()) };
+        self.seed.hash_one((host, path))
     }
 }
 

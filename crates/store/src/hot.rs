@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use crate::memory::held::{Held, Share};
@@ -52,7 +53,7 @@ pub struct HotObjects {
 
 #[derive(Default)]
 struct Shard {
-    found: HashMap<Digest, u32>,
+    found: HashMap<Digest, u32, RandomState>,
     order: Lru<Object>,
     /// Those of `leaving` included.
     bytes: usize,

@@ -241,13 +241,9 @@ impl Encoder {
         }
         let made = made.filter(|made| made.len() as u64 <= most).unwrap_or_default();
         let bytes = made.len() as u64;
-        let hint = Hint {
-            expected_bytes: Some(bytes),
-            site: name.site(),
-            fresh_until: Some(head.facts.fresh_until),
-            ..Hint::default()
-        };
-        let mut writer = disk.put(&name.at_its_url(place), forms.head(*coding, &head).ok_or(NotMade::Gone)?, hint);
+        let hint = Hint { expected_bytes: Some(bytes), fresh_until: Some(head.facts.fresh_until), ..Hint::default() };
+        let made_head = forms.head(*coding, &head).ok_or(NotMade::Gone)?;
+        let mut writer = name.put(&**disk, place, made_head, hint);
         if !made.is_empty() {
             writer.write(Bytes::from(made)).await;
         }

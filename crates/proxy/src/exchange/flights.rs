@@ -1,10 +1,11 @@
 //! Of many requests for one thing that is not there, one goes to the origin and the others wait for its answer's head.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tinaja_clock::Clock;
 use tinaja_store::Key;
@@ -37,7 +38,7 @@ pub(super) struct Flights {
 
 #[derive(Debug, Default)]
 struct Board {
-    under_way: HashMap<Key, Arc<Flight>>,
+    under_way: HashMap<Key, Arc<Flight>, RandomState>,
     /// What has been stored, or is on its way to be, oldest first: its place, hashed, and when.
     landed: VecDeque<(u64, Instant)>,
     hasher: RandomState,

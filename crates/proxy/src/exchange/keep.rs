@@ -24,7 +24,7 @@ use crate::cache_rules::Seen;
 use crate::group::{Groups, Member};
 use crate::shared::Shared;
 use crate::storage::Storage;
-use crate::stored::{Facts, Families, Forms, Kind, Name, StoredHead};
+use crate::stored::{Facts, Families, Forms, Kind, StoredHead};
 
 /// An answer that may be stored, and the times that its age is reckoned from.
 #[derive(Clone, Copy, Debug)]
@@ -110,11 +110,11 @@ pub(super) fn header(keep: &Keep, head: &ResponseHead) -> ResponseHead {
     header
 }
 
-/// What the store is told of an answer that is stored under this name, with these facts and this header.
-pub(super) fn hint(name: &Name, facts: &Facts, header: &ResponseHead) -> Hint {
+/// What the store is told of an answer that is stored with these facts and this header.
+pub(super) fn hint(facts: &Facts, header: &ResponseHead) -> Hint {
     let can_validate = [ETAG, LAST_MODIFIED].iter().any(|name| header.headers.contains_key(name));
     let fresh_until = Some(facts.fresh_until);
-    Hint { site: name.site(), fresh_until, can_validate: Some(can_validate), ..Hint::default() }
+    Hint { fresh_until, can_validate: Some(can_validate), ..Hint::default() }
 }
 
 /// What stores answers, each under its name and with its group.
@@ -151,8 +151,8 @@ impl Keeper {
         let forms = if codings.is_empty() { Vec::new() } else { Forms { id: random().to_le_bytes(), codings }.bytes() };
         let head = StoredHead::encode_pieces(Kind::Whole, &facts, name.primary(), &forms, answer.tags, &header)?;
         let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
-        let hint = Hint { group: Some(group), expected_bytes: length, passes, ..hint(name, &facts, &header) };
-        let writer = self.store.put(&name.at_its_url(&place), head, hint);
+        let hint = Hint { group: Some(group), expected_bytes: length, passes, ..hint(&facts, &header) };
+        let writer = name.put(&*self.store, &place, head, hint);
         // Given up, it is aborted.
         let bans = &self.shared.bans;
         (bans.takes(answer.stamp) && !bans.was_removed(&name.place(), answer.removals)).then_some((place, writer))

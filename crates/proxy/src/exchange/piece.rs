@@ -125,11 +125,8 @@ impl Pieces {
                 let none = ResponseHead::new(StatusCode::PARTIAL_CONTENT);
                 let Object { name, place, facts, tags, header, .. } = object;
                 let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &tags, &none)?;
-                let writer = self.keeper.store.put(
-                    &name.at_its_url(&name.piece_place(&mark)),
-                    head,
-                    hint(&name, &facts, &header),
-                );
+                let hint = hint(&facts, &header);
+                let writer = name.put(&*self.keeper.store, &name.piece_place(&mark), head, hint);
                 Some(Keeping {
                     name,
                     place,
@@ -198,8 +195,8 @@ impl Pieces {
                 }
             };
         }
-        let hint = Hint { expected_bytes: Some(0), ..hint(name, facts, header) };
-        let writer = self.keeper.store.put(&name.at_its_url(place), head, hint);
+        let hint = Hint { expected_bytes: Some(0), ..hint(facts, header) };
+        let writer = name.put(&*self.keeper.store, place, head, hint);
         match writer.commit().await {
             Commit::Stored { .. } => Some(()),
             Commit::NotStored(why) => {

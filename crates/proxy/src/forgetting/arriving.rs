@@ -55,6 +55,10 @@ impl Store for Gated {
         self.store.followers(key, fill)
     }
 
+    fn goes_by_origin(&self) -> bool {
+        self.store.goes_by_origin()
+    }
+
     fn max_object_bytes(&self) -> u64 {
         self.store.max_object_bytes()
     }

@@ -35,6 +35,10 @@ impl Store for Nothing {
         0
     }
 
+    fn goes_by_origin(&self) -> bool {
+        false
+    }
+
     fn put(&self, _: &Key, head: Bytes, hint: Hint) -> Writer {
         Writer::new(Box::new(Away { head, length: hint.expected_bytes }))
     }

@@ -119,6 +119,10 @@ impl Store for Switch {
         self.store.read().followers(key, fill)
     }
 
+    fn goes_by_origin(&self) -> bool {
+        self.store.read().goes_by_origin()
+    }
+
     fn max_object_bytes(&self) -> u64 {
         self.store.read().max_object_bytes()
     }

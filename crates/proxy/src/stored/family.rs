@@ -188,8 +188,8 @@ async fn join_as(
     }
     let head = family.head(name)?;
     let began = StoredHead::decode(&head)?.facts.received;
-    let hint = Hint { expected_bytes: Some(0), site: name.site(), ..Hint::default() };
-    let writer = store.put(&name.at_its_url(&name.place()), head, hint);
+    let hint = Hint { expected_bytes: Some(0), ..Hint::default() };
+    let writer = name.put(&**store, &name.place(), head, hint);
     match writer.commit().await {
         tinaja_store::Commit::Stored { .. } => Some((began, variant)),
         tinaja_store::Commit::NotStored(why) => {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tinaja_http::authority::Authority;
 use tinaja_http::key::{join, split};
-use tinaja_store::Key;
+use tinaja_store::{Hint, Key, Store, Writer};
 
 use crate::bans::Subject;
 use crate::config::Mode;
@@ -52,7 +53,7 @@ impl Name {
 
     /// What stands for the site it comes from, the same number after every restart: its host, and for a reverse proxy whom it
     /// speaks for.
-    pub fn site(&self) -> Option<u64> {
+    fn site(&self) -> Option<u64> {
         let Parts { host, site, .. } = parts_of(&self.primary)?;
         let number = blake3::hash(&join(&[host, site]));
         number.as_bytes().first_chunk().map(|first| u64::from_le_bytes(*first))
@@ -85,9 +86,12 @@ impl Name {
         Some(Subject { scheme, host: host.into(), url: format!("{authority}{path}") })
     }
 
-    /// A place of this name's, for the store to write to: some lay objects out by URL.
-    pub fn at_its_url(&self, place: &Key) -> Key {
-        place.clone().at_url(&self.url())
+    /// Begins an object of this name at one of its places. A store that goes by where objects come from is told.
+    pub fn put(&self, store: &dyn Store, place: &Key, head: Bytes, hint: Hint) -> Writer {
+        if !store.goes_by_origin() {
+            return store.put(place, head, hint);
+        }
+        store.put(&place.clone().at_url(&self.url()), head, Hint { site: self.site(), ..hint })
     }
 
     /// Where the object, or the family of its variants, stands in the store.

@@ -174,6 +174,10 @@ impl Store for Cache {
         self.0.fills.followers(&self.0.secret.digest(key), key, fill)
     }
 
+    fn goes_by_origin(&self) -> bool {
+        self.0.engine.goes_by_origin()
+    }
+
     fn max_object_bytes(&self) -> u64 {
         self.0.limits.max_object_bytes
     }

@@ -273,6 +273,10 @@ impl Engine for Fused {
         self.call(|engine| engine.keeps_body_at(place)).unwrap_or(false)
     }
 
+    fn goes_by_origin(&self) -> bool {
+        self.call(|engine| engine.goes_by_origin()).unwrap_or(false)
+    }
+
     fn sync(&self, of: Option<&Digest>, done: SyncDone) {
         self.call_sync(done, |engine, done| engine.sync(of, done));
     }

@@ -137,6 +137,11 @@ pub trait Engine: Send + Sync + 'static {
         true
     }
 
+    /// Whether where a record is put depends on [`Placement::site`] or [`Placement::url`]. Default false.
+    fn goes_by_origin(&self) -> bool {
+        false
+    }
+
     /// Make what was appended and removed so far survive power loss: all of it, or at least that of one object. A removal
     /// names its object, and so waits for that object's disk only: a dead disk fails no removal on the others.
     fn sync(&self, of: Option<&Digest>, done: SyncDone);

@@ -221,6 +221,10 @@ impl Engine for Spread {
         self.engine_at(place).is_some_and(|(_, disk)| disk.keeps_body_at(inside(place)))
     }
 
+    fn goes_by_origin(&self) -> bool {
+        self.there().any(|disk| disk.goes_by_origin())
+    }
+
     fn sync(&self, of: Option<&Digest>, done: SyncDone) {
         match of.and_then(|id| self.engine_of(id)) {
             Some((_, disk)) => disk.sync(of, done),

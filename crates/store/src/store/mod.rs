@@ -86,6 +86,12 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Whether where an object is put depends on where it comes from: its URL ([`Key::at_url`]) and its site ([`Hint::site`]). Nobody else
+    /// need say them, which takes some time for each object. Default true.
+    fn goes_by_origin(&self) -> bool {
+        true
+    }
+
     /// Begin an object. Never blocks; refusals come out at the commit ([`crate::Commit::NotStored`]).
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer;
 

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use tinaja_clock::Clock;
 
@@ -61,7 +62,7 @@ pub(crate) struct FillState {
     /// What the tail takes of the bytes that all unfinished writes may hold.
     pub(super) share: Share,
     /// How far each follower has read, but for those that were left behind while they stood still.
-    pub(super) followers: HashMap<u64, u64>,
+    pub(super) followers: HashMap<u64, u64, RandomState>,
     next_follower: u64,
     waiting: Vec<Waker>,
     writer: Option<Waker>,
@@ -129,7 +130,7 @@ impl Fill {
             base: 0,
             tail: Tail::default(),
             share: Held::default().share(),
-            followers: HashMap::new(),
+            followers: HashMap::default(),
             next_follower: 0,
             waiting: Vec::new(),
             writer: None,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use super::fill::Fill;
@@ -13,7 +14,7 @@ use crate::terms::{Digest, Key};
 /// All unfinished writes of a store. Memory: bounded by [`crate::limits::MAX_OPEN_WRITES`] fills and those refused.
 #[derive(Default)]
 pub(crate) struct Fills {
-    by_object: Mutex<HashMap<Digest, Vec<Arc<Fill>>>>,
+    by_object: Mutex<HashMap<Digest, Vec<Arc<Fill>>, RandomState>>,
     /// So that lookups need no lock while nothing is being written.
     count: AtomicUsize,
 }

@@ -226,3 +226,23 @@ contract_with_prefetching_of!(setmem_with_prefetching, engines::HASHCACHE_SETMEM
 contract_with_prefetching_of!(setmemlru_with_prefetching, engines::HASHCACHE_SETMEMLRU);
 contract_with_prefetching_of!(log_with_prefetching, engines::HASHCACHE_LOG);
 contract_with_prefetching_of!(loglru_with_prefetching, engines::HASHCACHE_LOGLRU);
+
+/// Whoever stores says where an object comes from to those that go by it. The others are not told, for that takes time.
+#[test]
+fn who_goes_by_where_objects_come_from() {
+    for (engine, goes_by_origin) in [
+        (engines::GENERATIONAL, false),
+        (engines::HASHCACHE_LOG, false),
+        (engines::SEGMENTED, false),
+        (engines::DAMELO, true),
+        (engines::SQUID, false),
+        (engines::SQUIDL, true),
+        (engines::SQUIDML, true),
+        (engines::CERN, true),
+    ] {
+        for disks in [1, 2] {
+            let subject = OnDisk { engine, disks, ..OnDisk::default() }.fresh(Size::Tiny);
+            assert_eq!(subject.store().goes_by_origin(), goes_by_origin, "{} on {disks}", engine.name);
+        }
+    }
+}

@@ -593,6 +593,13 @@ impl Engine for FileTree {
         false
     }
 
+    fn goes_by_origin(&self) -> bool {
+        match self.0.options.naming.scheme {
+            Scheme::SquidL | Scheme::SquidLK | Scheme::Cern => true,
+            Scheme::Squid | Scheme::Squid2 => false,
+        }
+    }
+
     fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
         self.0.change(|files, tasks| files.sync(done, tasks));
     }
