@@ -9,7 +9,7 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use memchr::{memchr, memchr_iter};
 
 use crate::limits::{MAX_ANSWER_FIELDS, MAX_ANSWER_HEAD_BYTES};
-use crate::lines::whole_lines;
+use crate::lines::{Line, whole_lines};
 use crate::words::is_token;
 
 /// Why a response head is not to be trusted (RFC 9112 4, 5, 6.1 and 6.3).
@@ -93,8 +93,8 @@ pub fn judge_answer(head: &[u8]) -> Result<JudgedAnswer, BadAnswer> {
     let mut framed = Ok(());
     for line in whole_lines(rest) {
         count += 1;
-        if let Some((name, value)) = read_line(line)? {
-            framed = framed.and_then(|()| frame.read(name, value, http11));
+        if let Some(line) = read_line(line)? {
+            framed = framed.and_then(|()| frame.read(&line, http11));
         }
     }
     // One more is the empty line.
@@ -131,13 +131,14 @@ struct Frame {
 }
 
 impl Frame {
-    fn read(&mut self, name: &[u8], value: &[u8], http11: bool) -> Result<(), BadAnswer> {
-        if name.eq_ignore_ascii_case(CONTENT_LENGTH.as_str().as_bytes()) {
+    fn read(&mut self, line: &Line<'_>, http11: bool) -> Result<(), BadAnswer> {
+        let value = line.value;
+        if line.is(&CONTENT_LENGTH) {
             self.lengths += 1;
             let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit) && value.len() <= 18;
             let number = std::str::from_utf8(value).ok().filter(|_| digits).and_then(|value| value.parse().ok());
             self.length = Some(number.ok_or(BadAnswer::Length)?);
-        } else if name.eq_ignore_ascii_case(TRANSFER_ENCODING.as_str().as_bytes()) {
+        } else if line.is(&TRANSFER_ENCODING) {
             self.codings += 1;
             if !http11 || !value.eq_ignore_ascii_case(b"chunked") {
                 return Err(BadAnswer::Coding);
@@ -156,15 +157,15 @@ impl Frame {
     }
 }
 
-/// The name of a line and its value, trimmed; nothing of an empty line.
-fn read_line(line: &[u8]) -> Result<Option<(&[u8], &[u8])>, BadAnswer> {
-    let line = without_its_end(line);
+/// One line; nothing of an empty one.
+fn read_line(whole: &[u8]) -> Result<Option<Line<'_>>, BadAnswer> {
+    let line = without_its_end(whole);
     if line.is_empty() {
         return Ok(None);
     }
     let split = memchr(b':', line).and_then(|colon| line.split_at_checked(colon));
     let (name, value) = split.filter(|(name, _)| is_token(name) && is_text(line)).ok_or(BadAnswer::Line)?;
-    Ok(Some((name, value.get(1..).unwrap_or_default().trim_ascii())))
+    Ok(Some(Line { name, value: value.get(1..).unwrap_or_default().trim_ascii(), whole }))
 }
 
 /// A line without its LF and one CR before that.

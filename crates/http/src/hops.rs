@@ -235,7 +235,7 @@ mod tests {
             (vec![("connection", "X-A, x-b"), ("x-a", "1"), ("x-c", "1")], vec!["connection", "x-a"]),
             (
                 vec![("te", "trailers"), ("proxy-authorization", "x"), ("accept", "x")],
-                vec!["proxy-authorization", "te"],
+                vec!["te", "proxy-authorization"],
             ),
             (
                 vec![("connection", "host, content-length, x-forwarded-for"), ("host", "a"), ("x-forwarded-for", "b")],

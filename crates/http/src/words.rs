@@ -21,17 +21,21 @@ pub fn is_token(bytes: &[u8]) -> bool {
 
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     // Every byte of every name is looked at.
-    static IN_TOKENS: [bool; 256] = in_tokens();
-    IN_TOKENS.get(usize::from(byte)).is_some_and(|is| *is)
+    byte.is_ascii() && IN_TOKENS >> byte & 1 == 1
 }
 
-const fn in_tokens() -> [bool; 256] {
-    let (mut all, mut byte) = ([false; 256], 0);
-    while byte < 128 {
-        let is = (byte as u8).is_ascii_alphanumeric()
-            || matches!(byte as u8, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~');
-        all[byte] = is;
+/// A bit for each character of ASCII.
+const IN_TOKENS: u128 = {
+    let (mut all, mut byte) = (0, 0_u8);
+    while byte.is_ascii() {
+        let is_special = matches!(
+            byte,
+            b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+        );
+        if is_special || byte.is_ascii_alphanumeric() {
+            all |= 1 << byte;
+        }
         byte += 1;
     }
     all
-}
+};
