@@ -1,6 +1,6 @@
 //! What belongs to one connection only, and who handled a message (RFC 9110 7.6).
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING, UPGRADE, VIA};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, PROXY_AUTHENTICATE, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::{HeaderMap, HeaderName, StatusCode, Version};
 
 use crate::limits::MAX_INTERIM_RESPONSES;
@@ -36,6 +36,9 @@ const PROTECTED: [&str; 9] = [
     "x-forwarded-for",
     "set-cookie",
 ];
+
+/// What a proxy says of itself to whoever stands behind it.
+static PROXY_ONLY: [HeaderName; 2] = [PROXY_AUTHENTICATE, HeaderName::from_static("proxy-authentication-info")];
 
 /// What a head alone may say: framing, routing, modifiers of requests, authentication, control of caches and what content is.
 const NEVER_TRAILERS: [&str; 34] = [
@@ -98,8 +101,7 @@ pub fn trailers_that_pass(trailers: &HeaderMap) -> HeaderMap {
 /// the origin said of itself.
 pub fn not_stored(response: &HeaderMap) -> Vec<HeaderName> {
     let mut names = hop_by_hop(response);
-    let proxy_only = ["proxy-authenticate", "proxy-authentication-info"].map(HeaderName::from_static);
-    names.extend(proxy_only.into_iter().filter(|name| response.contains_key(name)));
+    names.extend(PROXY_ONLY.iter().filter(|name| response.contains_key(*name)).cloned());
     names
 }
 
