@@ -149,9 +149,9 @@ pub(crate) struct Behind {
     pub upstream: Upstream,
 }
 
-/// By the route alone: each request that goes to an origin looks its route's up, and hardly two share a name.
+/// By the route and its first origin: each request that goes to an origin looks its route's up, and hardly two share both.
 impl Hash for Behind {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.route.hash(state);
+        (&self.route, self.upstream.origins.first()).hash(state);
     }
 }

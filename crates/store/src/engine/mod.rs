@@ -137,9 +137,9 @@ pub trait Engine: Send + Sync + 'static {
         true
     }
 
-    /// Whether where a record is put depends on [`Placement::site`] or [`Placement::url`]. Default false.
+    /// Whether where a record is put depends on [`Placement::site`] or [`Placement::url`]; else neither need be said. Default true.
     fn goes_by_origin(&self) -> bool {
-        false
+        true
     }
 
     /// Make what was appended and removed so far survive power loss: all of it, or at least that of one object. A removal

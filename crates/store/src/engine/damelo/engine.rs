@@ -227,10 +227,6 @@ impl Engine for Damelo {
         false
     }
 
-    fn goes_by_origin(&self) -> bool {
-        true
-    }
-
     fn forget(&self, at: &Placement<'_>, place: Place) {
         if let Some(slot) = self.0.options.layout.slot(place) {
             self.0.forget(slot, Some(&at.digest));

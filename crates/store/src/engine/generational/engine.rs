@@ -313,6 +313,10 @@ impl Engine for Generational {
         false
     }
 
+    fn goes_by_origin(&self) -> bool {
+        false
+    }
+
     fn forget(&self, at: &Placement<'_>, place: Place) {
         self.0.indexed.index.forget(at.digest.low(), place);
     }

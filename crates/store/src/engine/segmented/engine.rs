@@ -143,6 +143,10 @@ impl Engine for Segmented {
         false
     }
 
+    fn goes_by_origin(&self) -> bool {
+        false
+    }
+
     fn forget(&self, at: &Placement<'_>, place: Place) {
         self.0.indexed.index.forget(at.digest.low(), place);
     }

@@ -194,6 +194,10 @@ impl Engine for HashCacheLog {
         }
     }
 
+    fn goes_by_origin(&self) -> bool {
+        false
+    }
+
     fn forget(&self, at: &Placement<'_>, place: Place) {
         self.0.index.remove_to(at.digest.low(), place);
     }

@@ -85,6 +85,10 @@ impl Engine for HashCacheTable {
     }
 
     /// A record that cannot be read stays in its bin, so that its next version takes its place.
+    fn goes_by_origin(&self) -> bool {
+        false
+    }
+
     fn forget(&self, _at: &Placement<'_>, _place: Place) {}
 
     fn touch(&self, at: &Placement<'_>, _place: Place) {
