@@ -7,28 +7,29 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use proptest::collection::vec;
-use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use tinaja_clock::ManualClock;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::Medium;
 use tinaja_store::device::wrap::Fault;
 use tinaja_store::limits::RELAY_BYTES;
 use tinaja_store::{Body, Cache, Commit, Hint, ReadError, Store, Writer, block_on};
 
-use crate::support::{disk, is_write, key, open};
+use crate::support::{disk_by, is_write, key, open};
 
-/// A store whose disk is full once the flag is set, and whose writes may end late until then. Extents are 64 KiB.
-fn store(late: Option<Duration>) -> (Cache, Arc<AtomicBool>) {
+/// A store whose disk is full once the flag is set. Extents are 64 KiB.
+///
+/// Its time stands still: no thread of its own writes anything, and the disk is done with what it is given when it has been given it. By
+/// the system's clock a write was once not taken since such a thread was on its way with earlier ones, and readers had the blame.
+fn store() -> (Cache, Arc<AtomicBool>) {
     let full = Arc::new(AtomicBool::new(false));
     let now = full.clone();
-    let fault = move || if now.load(SeqCst) { Some(Fault::Full) } else { late.map(Fault::Late) };
-    let plan = move |_, request: &_| is_write(request).then(&fault).flatten();
-    (open(disk(&Medium::zeroed(32 << 20), plan)).unwrap(), full)
+    let plan = move |_, request: &_| (is_write(request) && now.load(SeqCst)).then_some(Fault::Full);
+    (open(disk_by(ManualClock::new().clock(), &Medium::zeroed(32 << 20), plan)).unwrap(), full)
 }
 
 /// A reader, how much it has read, and how it ended.
@@ -65,37 +66,15 @@ fn write(writer: &mut Writer, data: &mut Bytes) -> bool {
     writer.poll_write(&mut Context::from_waker(Waker::noop()), data).is_ready()
 }
 
-/// All of it is taken as soon as the disk's threads have had their turn, long before readers that are behind would be dropped. On a busy
-/// machine a write was once not taken at once, since earlier ones were on their way still.
-fn write_soon(writer: &mut Writer, mut data: Bytes) {
-    let until = Instant::now() + Duration::from_secs(15);
-    while !write(writer, &mut data) {
-        assert!(Instant::now() < until, "held up");
-        std::thread::yield_now();
-    }
-}
-
-/// Whether all of it was taken, once the disk's threads have written what was on its way. If not, readers hold it up.
-///
-/// The random histories once counted a write that waited for the disk among those that readers hold up, where nobody read at all.
-fn write_unless_read_slowly(store: &Cache, writer: &mut Writer, data: &mut Bytes) -> bool {
-    loop {
-        if write(writer, data) {
-            return true;
-        }
-        let left = data.len();
-        // Where the disk is full this fails, and the write goes on for its readers.
-        let _ = block_on(store.flush());
-        if !write(writer, data) && data.len() == left {
-            return false;
-        }
-    }
+/// All of it is taken at once.
+fn write_all(writer: &mut Writer, mut data: Bytes) {
+    assert!(write(writer, &mut data), "held up");
 }
 
 #[test]
 fn a_disk_full_half_way_holds_up_nobody_who_keeps_up() {
     const PIECE: usize = 50_000;
-    let (store, full) = store(None);
+    let (store, full) = store();
     let body = bytes_of(1, 7 << 20);
     let half = body.len() / 2;
     let hint = Hint { expected_bytes: Some(body.len() as u64), ..Hint::default() };
@@ -106,7 +85,7 @@ fn a_disk_full_half_way_holds_up_nobody_who_keeps_up() {
             full.store(true, SeqCst);
             readers.push(Reader::of(block_on(store.find(&key(1))).expect("the unfinished write").body));
         }
-        write_soon(&mut writer, Bytes::copy_from_slice(piece));
+        write_all(&mut writer, Bytes::copy_from_slice(piece));
         // One keeps up, one is slow, the third never reads, and whoever joined half-way is faster, but not enough.
         let paces = [usize::MAX, 5_000, 0, 2 * PIECE - 10_000];
         readers.iter_mut().zip(paces).for_each(|(reader, pace)| reader.read(pace, &body));
@@ -127,13 +106,13 @@ fn a_disk_full_half_way_holds_up_nobody_who_keeps_up() {
 /// Whoever has the first half of a body from the store itself is not told that the origin gave up.
 #[test]
 fn an_abort_is_not_news_to_those_left_behind() {
-    let (store, full) = store(None);
+    let (store, full) = store();
     let body = bytes_of(1, 6 << 20);
     let mut writer = store.put(&key(1), Bytes::new(), Hint::default());
     let (mut fast, mut slow) = (Reader::of(writer.follow().body), Reader::of(writer.follow().body));
     for (number, piece) in body.chunks(100_000).enumerate() {
         full.store(number > 20, SeqCst);
-        write_soon(&mut writer, Bytes::copy_from_slice(piece));
+        write_all(&mut writer, Bytes::copy_from_slice(piece));
         fast.read(usize::MAX, &body);
     }
     assert!(block_on(store.find(&key(1))).is_none(), "nobody begins what cannot be had whole");
@@ -164,10 +143,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 10..80)
 }
 
-/// One random history: writes end so much later, and the disk is full from the step `full_at` on. Returns how often the writer was held up, and how
+/// One random history: the disk is full from the step `full_at` on. Returns how often the writer was held up, and how
 /// many readers were left behind.
-fn run(steps: Vec<Step>, late: Option<Duration>, full_at: usize) -> (usize, usize) {
-    let (store, full) = store(late);
+fn run(steps: Vec<Step>, full_at: usize) -> (usize, usize) {
+    let (store, full) = store();
     let body = bytes_of(1, 6 << 20);
     let mut writer = store.put(&key(1), Bytes::new(), Hint::default());
     let mut readers: Vec<_> = (0..4).map(|_| Reader::of(writer.follow().body)).collect();
@@ -179,7 +158,7 @@ fn run(steps: Vec<Step>, late: Option<Duration>, full_at: usize) -> (usize, usiz
             Step::Write(bytes) => {
                 let mut data = body.slice(arrived..body.len().min(arrived + bytes));
                 let all = data.len();
-                let ready = write_unless_read_slowly(&store, &mut writer, &mut data);
+                let ready = write(&mut writer, &mut data);
                 arrived += all - data.len();
                 if !ready {
                     refused.push((arrived, readers.iter().map(|reader| reader.read).collect::<Vec<_>>()));
@@ -223,15 +202,12 @@ fn whatever_the_order_nobody_behind_holds_up_the_others() {
     let config = Config { cases: 150, failure_persistence: None, ..Config::default() };
     let (held_up, left_behind) = (Cell::new(0), Cell::new(0));
     TestRunner::new(config)
-        .run(
-            &(steps(), option::weighted(0.25, Just(Duration::from_millis(2))), 0..60_usize),
-            |(steps, late, full_at)| {
-                let (held, left) = run(steps, late, full_at);
-                held_up.update(|all| all + held);
-                left_behind.update(|all| all + left);
-                Ok(())
-            },
-        )
+        .run(&(steps(), 0..60_usize), |(steps, full_at)| {
+            let (held, left) = run(steps, full_at);
+            held_up.update(|all| all + held);
+            left_behind.update(|all| all + left);
+            Ok(())
+        })
         .unwrap();
     println!("held up {} times, {} readers left behind", held_up.get(), left_behind.get());
     assert!(held_up.get() > 0 && left_behind.get() > 0, "this tried nothing");
