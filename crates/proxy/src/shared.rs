@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub quotas: Arc<Quotas>,
     /// What clients make it hold.
     pub held: Arc<Held>,
-    /// The name in Via, by which loops are found.
+    /// What it writes in Via, and its name there, by which loops are found.
     pub via: Via,
     /// Where the proxy listens.
     pub addresses: Vec<SocketAddr>,

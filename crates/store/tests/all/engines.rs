@@ -233,6 +233,7 @@ fn who_goes_by_where_objects_come_from() {
     for (engine, goes_by_origin) in [
         (engines::GENERATIONAL, false),
         (engines::HASHCACHE_LOG, false),
+        (engines::HASHCACHE_SET, false),
         (engines::SEGMENTED, false),
         (engines::DAMELO, true),
         (engines::SQUID, false),

@@ -84,11 +84,11 @@ impl Engine for HashCacheTable {
         matches!(meaning(place), Where::Log(_))
     }
 
-    /// A record that cannot be read stays in its bin, so that its next version takes its place.
     fn goes_by_origin(&self) -> bool {
         false
     }
 
+    /// A record that cannot be read stays in its bin, so that its next version takes its place.
     fn forget(&self, _at: &Placement<'_>, _place: Place) {}
 
     fn touch(&self, at: &Placement<'_>, _place: Place) {
