@@ -10,26 +10,29 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::source::{Source, System};
+use crate::steps::Steps;
 
 /// What stands for no limit.
 const FAR: Duration = Duration::from_secs(3600);
 
-/// Time and threads. Two words; a clone is the same clock.
+/// Time and threads. Three words; a clone is the same clock.
 #[derive(Clone, Default)]
 pub struct Clock {
     /// `None` is the system's, which then costs no indirect call.
     pub(crate) source: Option<Arc<dyn Source>>,
+    /// Where it is noted when the time of day is set, if it is.
+    steps: Option<Arc<Steps>>,
 }
 
 impl Clock {
     /// The system's.
     pub const fn system() -> Self {
-        Clock { source: None }
+        Clock { source: None, steps: None }
     }
 
     /// One that takes everything from `source`.
     pub fn of(source: Arc<dyn Source>) -> Self {
-        Clock { source: Some(source) }
+        Clock { source: Some(source), steps: None }
     }
 
     fn source(&self) -> &dyn Source {
@@ -52,6 +55,25 @@ impl Clock {
     /// The time of day, which may go back.
     pub fn wall(&self) -> SystemTime {
         self.source().wall()
+    }
+
+    /// This clock, by which it is noted from now on when its time of day is set: in each call of [`Clock::put_back_since`]. `before`: no
+    /// time of day that others have written down is later, as far as is known.
+    #[must_use]
+    pub fn noting(self, before: SystemTime) -> Clock {
+        let steps = Arc::new(Steps::new(self.now(), self.wall(), before));
+        Clock { steps: Some(steps), ..self }
+    }
+
+    /// By how much longer ago this time of day was than the present one says, since that was put back meanwhile: at the most, where it
+    /// has come twice. Zero for a clock that notes nothing. Two readings of the clock.
+    pub fn put_back_since(&self, then: SystemTime) -> Duration {
+        self.steps.as_ref().map_or(Duration::ZERO, |steps| steps.put_back_since(then, self.source()))
+    }
+
+    /// By how much the time of day was put back in all, since this is noted.
+    pub fn put_back(&self) -> Duration {
+        self.steps.as_ref().map_or(Duration::ZERO, |steps| steps.put_back(self.source()))
     }
 
     /// Return after `time`, or somewhat later.

@@ -21,6 +21,7 @@ mod behind;
 mod clock;
 mod manual;
 mod source;
+mod steps;
 #[cfg(feature = "tokio")]
 mod tasks;
 

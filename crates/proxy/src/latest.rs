@@ -51,21 +51,30 @@ enum Damage {
 }
 
 /// A clock for the cache with this first directory: `clock`, but no earlier than the time that was last written down there. Where that is
-/// later, the log says so. A cache on a whole device has no such file.
+/// later, the log says so. A cache on a whole device has no such file. It notes when it is set ([`Clock::noting`]).
 pub fn known_clock(dir: &Path, clock: Clock) -> Clock {
+    let own = clock.wall();
+    let (clock, said) = match said_of(dir, own) {
+        Some(said) => (no_earlier(dir, clock, said), said),
+        None => (clock, own),
+    };
+    clock.noting(said.checked_add(EVERY).unwrap_or(said))
+}
+
+/// What was last written down, if it counts by a clock that says this now.
+fn said_of(dir: &Path, own: SystemTime) -> Option<SystemTime> {
     if !dir.is_dir() {
-        return clock;
+        return None;
     }
     let path = path(dir);
     let said = match read(&path) {
         Ok(said) => said,
-        Err(error) if error.kind() == ErrorKind::NotFound => return clock,
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
         Err(error) => {
             tracing::warn!(path = %path.display(), "the time of the last writing cannot be read: {error}");
-            return clock;
+            return None;
         }
     };
-    let own = clock.wall();
     if Clock::may_be(own) && said.duration_since(own).is_ok_and(|ahead| ahead > TOO_FAR) {
         tracing::warn!(
             path = %path.display(),
@@ -73,8 +82,13 @@ pub fn known_clock(dir: &Path, clock: Clock) -> Clock {
              is right, delete the file",
             dates::format(own), dates::format(said)
         );
-        return clock;
+        return None;
     }
+    Some(said)
+}
+
+fn no_earlier(dir: &Path, clock: Clock, said: SystemTime) -> Clock {
+    let (path, own) = (path(dir), clock.wall());
     let known = clock.no_earlier_than(said);
     if !known.behind().is_zero() {
         tracing::warn!(
@@ -90,7 +104,11 @@ pub fn known_clock(dir: &Path, clock: Clock) -> Clock {
 /// What is known of the clock.
 pub(crate) fn families(clock: &Clock) -> Vec<MetricFamily> {
     let help = "Seconds that the system's clock is behind the time at which the cache was written to, and which counts instead.";
-    vec![gauge("tinaja_clock_behind_seconds", help, clock.behind().as_secs_f64())]
+    let put_back = "Seconds that the time of day was put back since the program was started, in all; what was stored before is that much older.";
+    vec![
+        gauge("tinaja_clock_behind_seconds", help, clock.behind().as_secs_f64()),
+        gauge("tinaja_clock_put_back_seconds", put_back, clock.put_back().as_secs_f64()),
+    ]
 }
 
 /// When it was last written down, and how often the store had written by then.
@@ -125,6 +143,7 @@ impl Latest {
     /// Writes it down now and then, for ever.
     pub async fn keep(&self, switch: &Switch) {
         let (mut last, mut was_behind) = (Last::default(), !self.clock.behind().is_zero());
+        let mut put_back = self.clock.put_back();
         loop {
             self.clock.timer(EVERY).await;
             // While the clock is wrong this is all that the next process knows, and so is what has gone by.
@@ -137,6 +156,13 @@ impl Latest {
                 tracing::warn!(path = %self.path.display(), "the system's clock was set, or says more than this file did: it counts, and says {now}");
             }
             was_behind = is_behind;
+            let before = std::mem::replace(&mut put_back, self.clock.put_back());
+            if put_back > before {
+                let (by, now) = ((put_back - before).as_secs_f64(), dates::format(self.clock.wall()));
+                tracing::warn!(
+                    "the system's clock was put back by {by:.0} s and says {now}: what was stored before is taken to be that much older"
+                );
+            }
         }
     }
 

@@ -140,3 +140,26 @@ fn it_is_written_no_oftener_than_it_must_be() {
     assert_eq!(times(day, u64::from), 288, "on one with many");
     assert_eq!(times(2 * day, |_| 600), 24, "and on a quiet one behind it");
 }
+
+#[test]
+fn what_was_stored_before_this_process_grows_no_younger_where_its_clock_is_put_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let hand = ManualClock::new();
+    let began = hand.clock().wall();
+    write(&path(dir.path()), began - 2 * HOUR).unwrap();
+    let known = known_clock(dir.path(), hand.clock());
+    hand.advance(HOUR);
+    assert_eq!(known.put_back_since(began - 3 * HOUR), Duration::ZERO);
+    hand.set_wall(began - HOUR / 2);
+    assert_eq!(known.put_back_since(began - 3 * HOUR), HOUR + HOUR / 2);
+    // The file may be some minutes old. What is stored from now on has times that nothing had before.
+    assert_eq!(known.put_back_since(began - 2 * HOUR + EVERY / 2), HOUR + HOUR / 2);
+    assert_eq!(known.put_back_since(known.wall()), Duration::ZERO);
+    // Nobody knows when a cache without a file was last written to.
+    let empty = tempfile::tempdir().unwrap();
+    let hand = ManualClock::new();
+    let known = known_clock(empty.path(), hand.clock());
+    let then = known.wall() - HOUR / 4;
+    hand.set_wall(then);
+    assert_eq!(known.put_back_since(then), HOUR / 4);
+}

@@ -28,11 +28,13 @@ pub enum Canary {
     Hangs,
     /// A lookup panics now and then.
     Panics,
+    /// Nobody notes that the machine's clock was put back.
+    UnnotedStep,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 7] = [
+    pub const ALL: [Canary; 8] = [
         Canary::SlowTime,
         Canary::ForgottenRemoval,
         Canary::WrongByte,
@@ -40,6 +42,7 @@ impl Canary {
         Canary::ForgottenSync,
         Canary::Hangs,
         Canary::Panics,
+        Canary::UnnotedStep,
     ];
 
     /// A store with this bug.

@@ -6,7 +6,7 @@
 //! judged by an oracle that knows which version of what was true when.
 //!
 //! - [`run`]: one seed from its beginning to its end; [`Plan`]: what a seed decides
-//! - `house`: time and threads; `disk`, `network`: what fails; `origin`, `client`: who speaks
+//! - `house`: time and threads; `machine`: a clock that somebody sets; `disk`, `network`: what fails; `origin`, `client`: who speaks
 //! - `oracle`: what an answer may be; `objects`: bodies that name their version
 //! - [`Canary`]: bugs planted on purpose, which it must find
 //!
@@ -27,6 +27,7 @@ mod disk;
 mod events;
 mod house;
 mod load;
+mod machine;
 mod network;
 mod objects;
 mod oracle;

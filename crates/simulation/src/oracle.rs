@@ -19,6 +19,9 @@ struct Said {
     read: Option<Instant>,
     /// Until when it may be used.
     until: Instant,
+    /// How far the clock was ahead then, and how often the machine had been switched on.
+    ahead_ms: i64,
+    opened: usize,
     version: Version,
 }
 
@@ -57,6 +60,9 @@ pub struct Oracle {
     said: Vec<Said>,
     of: BTreeMap<Version, Vec<usize>>,
     taken: Vec<Vec<Taken>>,
+    /// How far the machine's clock is ahead, and the least since it was switched on, each time that it was.
+    ahead_ms: i64,
+    least_ahead_ms: Vec<i64>,
 }
 
 impl Oracle {
@@ -68,6 +74,8 @@ impl Oracle {
             said: Vec::new(),
             of: BTreeMap::new(),
             taken: vec![Vec::new(); count],
+            ahead_ms: 0,
+            least_ahead_ms: Vec::new(),
         }
     }
 
@@ -88,7 +96,8 @@ impl Oracle {
         let at = Instant::now();
         let until = at + resource.lifetime.unwrap_or_default() + resource.meanwhile + ROUNDED;
         self.of.entry(version).or_default().push(self.said.len());
-        self.said.push(Said { at, read: None, until, version });
+        let (ahead_ms, opened) = (self.ahead_ms, self.least_ahead_ms.len());
+        self.said.push(Said { at, read: None, until, ahead_ms, opened, version });
         self.said.len() as u64 - 1
     }
 
@@ -96,7 +105,30 @@ impl Oracle {
     pub fn was_read(&mut self, tag: u64) {
         if let Some(said) = self.said.get_mut(tag as usize) {
             said.read = Some(Instant::now());
+            said.ahead_ms = said.ahead_ms.max(self.ahead_ms);
         }
+    }
+
+    /// The machine was switched on, with a clock that is so far ahead.
+    pub fn opened(&mut self, ahead_ms: i64) {
+        self.ahead_ms = ahead_ms;
+        self.least_ahead_ms.push(ahead_ms);
+    }
+
+    /// Its clock was set while it runs.
+    pub fn clock_is_ahead(&mut self, ahead_ms: i64) {
+        self.ahead_ms = ahead_ms;
+        if let Some(least) = self.least_ahead_ms.last_mut() {
+            *least = ahead_ms.min(*least);
+        }
+    }
+
+    /// By how much longer it may be used since nobody knows how late it is: a machine that was switched off has its clock alone, and what that says may be less
+    /// than what it said before. While it runs it must know better.
+    fn hidden(&self, said: &Said) -> Duration {
+        let least = self.least_ahead_ms.get(said.opened..).unwrap_or_default().iter().min();
+        let ms = least.map_or(0, |least| said.ahead_ms.saturating_sub(*least).max(0));
+        Duration::from_millis(ms.cast_unsigned())
     }
 
     /// An unsafe request was answered now, after which the resource had at least this version.
@@ -121,7 +153,9 @@ impl Oracle {
             return Some(format!("{version:?} was never sent"));
         };
         let all = || said.iter().map(|at| &self.said[*at]);
-        let may_be = |said: &&Said| may_be_stale || said.until >= asked || said.read.is_none_or(|read| read >= asked);
+        let may_be = |said: &&Said| {
+            may_be_stale || said.until + self.hidden(said) >= asked || said.read.is_none_or(|read| read >= asked)
+        };
         let mut fresh = all().filter(may_be).peekable();
         if fresh.peek().is_none() {
             let last = all().map(|said| said.until).max()?;

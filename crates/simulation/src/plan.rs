@@ -6,7 +6,7 @@ use tinaja_store::{EngineRef, engines};
 
 use crate::canary::Canary;
 use crate::random::Random;
-use crate::{disk, network, origin};
+use crate::{disk, machine, network, origin};
 
 /// Engines whose threads can take turns: those that wait for each other by the clock alone.
 const ENGINES: [EngineRef; 4] =
@@ -31,6 +31,7 @@ pub struct Plan {
     pub(crate) disk: disk::Manner,
     pub(crate) net: network::Manner,
     pub(crate) origin: origin::Manner,
+    pub(crate) clock: machine::Manner,
     /// At which visits the proxy ends, and whether by a cut of the power.
     pub(crate) ends: Vec<(usize, bool)>,
 }
@@ -64,7 +65,7 @@ impl Plan {
             slow: up_to(origin, 80),
         };
         let engine = *random.one(&ENGINES);
-        Plan {
+        let mut plan = Plan {
             seed,
             canary: None,
             engine,
@@ -77,8 +78,13 @@ impl Plan {
             disk,
             net,
             origin,
+            clock: machine::Manner::default(),
             ends,
+        };
+        if random.per_mille(400) {
+            plan.clock = machine::Manner { set: random.below(200), set_while_off: random.below(700) };
         }
+        plan
     }
 
     /// The same with a planted bug, in a world that else does not fail: then nothing excuses what comes of it.
@@ -86,12 +92,14 @@ impl Plan {
         let mut plan = Plan { canary: Some(canary), ..Plan::of(seed) };
         plan.disk = disk::Manner { forgets: canary == Canary::ForgottenSync, ..Default::default() };
         (plan.net, plan.origin) = Default::default();
+        let set = if canary == Canary::UnnotedStep { 500 } else { 0 };
+        plan.clock = machine::Manner { set, set_while_off: 0 };
         plan
     }
 
     /// The same without its planted bug, in a world that does not fail either.
-    pub fn without_canary(seed: u64) -> Plan {
-        Plan { canary: None, ..Plan::with_canary(seed, Canary::SlowTime) }
+    pub fn without_canary(seed: u64, canary: Canary) -> Plan {
+        Plan { canary: None, disk: disk::Manner::default(), ..Plan::with_canary(seed, canary) }
     }
 
     /// Whether clients may go without an answer.

@@ -94,6 +94,9 @@ async fn simulate(plan: &Plan, aloud: bool, panics: Panics) -> Report {
     let mut ends = plan.ends.iter().peekable();
     for visit in 0..plan.visits {
         sleep(random.around(plan.pause_ms)).await;
+        if plan.clock.set > 0 && random.per_mille(plan.clock.set) {
+            server.set_clock();
+        }
         let resource = random.below(origin.oracle.lock().resources.len() as u64) as usize;
         let together = if random.per_mille(150) { random.within(2..9) } else { 1 };
         for _ in 0..together {

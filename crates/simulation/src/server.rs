@@ -3,18 +3,23 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
+use tinaja_clock::Clock;
 use tinaja_proxy::{Action, Config, Limits, Listener, Rule, Simulated};
 use tinaja_store::device::{Device, Medium};
 use tinaja_store::engine::registry::{Ask, Opening};
 use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, Secret, Settings, Store};
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use crate::canary::Canary;
 use crate::disk::{self, Disk};
 use crate::house::House;
 use crate::load::World;
+use crate::machine::Machine;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::random::Random;
@@ -23,6 +28,8 @@ use crate::random::Random;
 const RESERVED: u64 = 4096;
 /// How long a cache may take to close.
 const CLOSES: Duration = Duration::from_secs(600);
+/// How often the program writes down how late it is.
+const WRITES: Duration = Duration::from_secs(300);
 
 /// How it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +43,11 @@ pub enum End {
 /// One machine, and what runs on it.
 pub struct Server<'a> {
     plan: &'a Plan,
-    house: &'a Arc<House>,
+    machine: Arc<Machine>,
     world: &'a Arc<World>,
     medium: Medium,
+    /// The time of day that was last written down: a file beside the cache, which does not fail here.
+    latest: Arc<Mutex<Option<SystemTime>>>,
     random: Random,
     running: Option<Running>,
 }
@@ -47,18 +56,21 @@ struct Running {
     proxy: Arc<Simulated>,
     cache: Arc<dyn Store>,
     disk: Arc<Disk>,
+    clock: Clock,
+    writing: JoinHandle<()>,
 }
 
 impl<'a> Server<'a> {
     pub fn new(plan: &'a Plan, house: &'a Arc<House>, world: &'a Arc<World>, random: Random) -> Server<'a> {
         let medium = Medium::zeroed(plan.disk_bytes);
-        Server { plan, house, world, medium, random, running: None }
+        let (machine, latest) = (Machine::new(house), Arc::default());
+        Server { plan, machine, world, medium, latest, random, running: None }
     }
 
     /// Switches it on: the cache opens with what is on the disk, which does not fail where it is `well`.
     pub fn open(&mut self, well: bool) {
         let manner = if well { disk::Manner::default() } else { self.plan.disk };
-        let clock = self.house.clock();
+        let clock = self.clock(well);
         let disk = Disk::over(&self.medium, &clock, manner, &self.world.events, self.random.fork());
         let secret = Secret::from_bytes([7; 32]);
         let ask = Ask {
@@ -71,7 +83,7 @@ impl<'a> Server<'a> {
         let cut = self.plan.engine.cut(&ask).expect("the disk is large enough");
         let opening = Opening { flush_every: self.plan.flush_every, ..Opening::of(disk.clone()) };
         let engine = cut.open(opening).expect("the disk does not fail while the cache opens");
-        let cache = Cache::over_by(clock, engine, secret, self.plan.hot_bytes).expect("threads");
+        let cache = Cache::over_by(clock.clone(), engine, secret, self.plan.hot_bytes).expect("threads");
         let cache: Arc<dyn Store> = Arc::new(cache);
         let store = self.plan.canary.map_or_else(|| cache.clone(), |canary| canary.over(cache.clone()));
         let network = Arc::new(Network(self.world.net.clone()));
@@ -80,14 +92,44 @@ impl<'a> Server<'a> {
         *self.world.door.lock() = Some(proxy.clone());
         disk.be_prompt(well);
         self.world.events.note("open", &[]);
-        self.running = Some(Running { proxy, cache, disk });
+        let writing = tokio::spawn(write_down(clock.clone(), self.latest.clone()));
+        self.running = Some(Running { proxy, cache, disk, clock, writing });
+    }
+
+    /// The clock of a machine that is switched on. Where all is well it is right, and nobody has written down another time.
+    fn clock(&mut self, well: bool) -> Clock {
+        if well {
+            self.machine.set_right();
+            self.latest.lock().take();
+        } else if self.plan.clock.set_while_off > 0 && self.random.per_mille(self.plan.clock.set_while_off) {
+            self.machine.set(&mut self.random);
+        }
+        let (clock, latest) = (self.machine.clock(), *self.latest.lock());
+        let before = latest.map_or(clock.wall(), |latest| latest + WRITES);
+        let clock = latest.map_or(clock.clone(), |latest| clock.no_earlier_than(latest));
+        self.world.origin.oracle.lock().opened(self.machine.ahead_ms(clock.wall()));
+        if self.plan.canary == Some(Canary::UnnotedStep) { clock } else { clock.noting(before) }
+    }
+
+    /// Somebody sets the clock while the machine runs.
+    pub fn set_clock(&mut self) {
+        self.machine.set(&mut self.random);
+        if let Some(Running { clock, .. }) = &self.running {
+            let ahead_ms = self.machine.ahead_ms(clock.wall());
+            self.world.events.note("clock set", &[ahead_ms.cast_unsigned()]);
+            self.world.origin.oracle.lock().clock_is_ahead(ahead_ms);
+        }
     }
 
     /// Switches it off.
     pub async fn end(&mut self, end: End) {
-        let Some(Running { proxy, cache, disk }) = self.running.take() else { return };
+        let Some(Running { proxy, cache, disk, clock, writing }) = self.running.take() else { return };
         self.world.events.note("ends", &[u64::from(end == End::PowerCut)]);
         self.world.door.lock().take();
+        writing.abort();
+        if end == End::Stop && clock.behind().is_zero() {
+            *self.latest.lock() = Some(clock.wall());
+        }
         // Whoever is connected may be cut off from now on.
         self.world.epoch.fetch_add(1, SeqCst);
         if end == End::Stop {
@@ -116,6 +158,14 @@ impl<'a> Server<'a> {
             Ok(_) => {}
         }
         disk.stop();
+    }
+}
+
+/// As the program does it that runs.
+async fn write_down(clock: Clock, latest: Arc<Mutex<Option<SystemTime>>>) {
+    loop {
+        sleep(WRITES).await;
+        *latest.lock() = Some(clock.wall());
     }
 }
 

@@ -128,7 +128,7 @@ impl Parts {
         let found = refresh(&self.keeper.store, &self.shared.bans, request, found, &reply).await?;
         entry.stored = keeping.is_some();
         let gap = Gap { span: gap, connection: reply.connection };
-        self.giver.serve_or_pass(transaction, found, Given::Completed(Box::new(gap), keeping)).await
+        self.giver.serve_or_pass(transaction, found, Given::Completed(Box::new(gap), keeping.map(Box::new))).await
     }
 
     /// Answers a request for the whole of an object of which some is stored. What is missing is fetched, and the whole

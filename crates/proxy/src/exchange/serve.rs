@@ -46,7 +46,7 @@ pub(super) enum Given {
     /// This request fetches what was missing of it, into the store.
     Filling,
     /// From the cache, but for what the origin sends, which may be kept.
-    Completed(Box<Gap>, Option<Keeping>),
+    Completed(Box<Gap>, Option<Box<Keeping>>),
 }
 
 /// What sends stored answers.
@@ -77,7 +77,7 @@ impl Sender {
         let (with_age, gap, kept) = match given {
             Given::Fetched(head) => (Some((*head, None)), None, None),
             Given::Stored | Given::Filling => (stored(&found), None, None),
-            Given::Completed(gap, kept) => (stored(&found), Some(*gap), kept),
+            Given::Completed(gap, kept) => (stored(&found), Some(*gap), kept.map(|kept| *kept)),
         };
         let Some((mut head, age)) = with_age else { return Ok(Sent::NotHere) };
         if is_encodable && !varies(head.headers.as_map()) {

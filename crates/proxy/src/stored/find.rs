@@ -71,7 +71,12 @@ pub(crate) async fn find(store: &Storage, bans: &Bans, name: &Name, request: &He
 
 /// What was found, unless it was taken back.
 fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Found) -> Looked {
-    let now = store.clock().wall();
+    let clock = store.clock();
+    let now = clock.wall();
+    let hidden = clock.put_back_since(found.head.facts.received);
+    if !hidden.is_zero() {
+        found.head.facts = found.head.facts.older_by(hidden);
+    }
     match verdict(bans, name, &found.place, &found.head) {
         Verdict::Counts => {}
         // A clock that was put back has not come to when that was.

@@ -106,6 +106,12 @@ impl Facts {
         Facts { stale_while_revalidate_seconds: 0, may_be_stale: false, ..self.stale_since(since) }
     }
 
+    /// The same, of an answer that is so much older than the clock says, since that was put back.
+    pub fn older_by(self, by: Duration) -> Facts {
+        let earlier = |time: SystemTime| time.checked_sub(by).unwrap_or(SystemTime::UNIX_EPOCH);
+        Facts { received: earlier(self.received), fresh_until: earlier(self.fresh_until), ..self }
+    }
+
     /// What decides reuse at `now`. What was received later than that is stale: the clock was put back, and nobody knows how
     /// long ago it came. So do boxes without a battery at every power cut.
     pub fn state(&self, now: SystemTime) -> StoredState {

@@ -21,6 +21,7 @@ mod cache_rules;
 mod caching;
 mod cancelling;
 mod client_limits;
+mod clock_put_back;
 mod collapsing;
 mod destinations;
 mod dripping;
