@@ -57,12 +57,20 @@ impl Clock {
         self.source().wall()
     }
 
-    /// This clock, by which it is noted from now on when its time of day is set: in each call of [`Clock::put_back_since`]. `before`: no
-    /// time of day that others have written down is later, as far as is known.
+    /// This clock, by which it is noted from now on when its time of day is set ([`Clock::note`]). `before`: no time of day that others have
+    /// written down is later, if that is known.
     #[must_use]
-    pub fn noting(self, before: SystemTime) -> Clock {
+    pub fn noting(self, before: Option<SystemTime>) -> Clock {
         let steps = Arc::new(Steps::new(self.now(), self.wall(), before));
         Clock { steps: Some(steps), ..self }
+    }
+
+    /// Notes whether the time of day was set. For whoever is about to write it down, and will want to know how long ago that was. Two readings of the
+    /// clock; nothing for one that notes nothing.
+    pub fn note(&self) {
+        if let Some(steps) = &self.steps {
+            steps.note(self.source());
+        }
     }
 
     /// By how much longer ago this time of day was than the present one says, since that was put back meanwhile: at the most, where it

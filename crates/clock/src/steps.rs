@@ -1,13 +1,15 @@
 //! How much more has gone by than the time of day says, where that was put back.
 //!
 //! What is stored says at what time of day it came, and its age is the time of day since. Where somebody puts the clock back meanwhile, that is too
-//! little, and what is stale would be fresh again. The monotonic time knows better. Between two steps the time of day goes by with it; how far the two are
-//! apart is noted for each such part of a process's life. So of a time of day that came in an earlier part it is known how long ago that was.
+//! little, and what is stale would be fresh again. The monotonic time knows better. Between two steps the time of day goes by with it; such a part of a
+//! process's life is noted with all times of day that it had. So of a time of day it is known by how much the clock was put back since.
 //!
-//! A time of day that was put back comes twice. Then it counts as the first of the two: what came since the step is taken to be older than it is, until the
-//! clock has caught up. What is validated once too often costs a request, and what is stale serves nobody.
+//! # Decisions
 //!
-//! Where the clock was put forward, what the time of day says counts: the machine may have been suspended, during which the monotonic time stands still.
+//! - A time of day that was put back comes twice. Then it counts as the first of the two: what came since the step is taken to be older than it is, until
+//!   the clock has caught up. What is validated once too often costs a request, and what is stale serves nobody.
+//! - Where the clock was put forward, what the time of day says counts: the machine may have been suspended, during which the monotonic time stands still.
+//! - A step is found when somebody asks. Whoever reads the time of day to write it down has it noted before, so that it is of a part that is known.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,36 +19,47 @@ use parking_lot::Mutex;
 use crate::source::Source;
 
 /// A step of less is none: clocks are steered, which adds up.
-const LEAST_NANOS: u64 = 1_000_000_000;
+const LEAST_NANOS: i64 = 1_000_000_000;
 /// So often both clocks are read until nobody else has run for long between the two.
 const LOOKS: usize = 8;
-/// Parts that are told apart. Of more, the two oldest count as one, in which all is as old as in the older of the two, or more.
+/// Parts that are told apart. Of more, the two that are nearest to each other count as one, and what came between them with it.
 const MOST_PARTS: usize = 16;
 
 /// The parts of a process's life. Memory: 24 bytes each, of [`MOST_PARTS`] at the most.
 pub(crate) struct Steps {
     began: Instant,
-    /// How far the time of day was ahead at the last step.
+    /// How far the time of day was ahead of the monotonic time at the last step.
     ahead: AtomicI64,
     has_stepped: AtomicBool,
     past: Mutex<Past>,
 }
 
-/// A part that is over. All in nanoseconds since 1970, or of the difference.
+/// A part that is over: what times of day it had, in nanoseconds since 1970, and by how much the clock had been put back by then, in all.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     from: i64,
     until: i64,
-    ahead: i64,
+    put_back: i64,
+}
+
+impl Part {
+    /// What lies between the two.
+    fn gap(&self, next: &Part) -> i64 {
+        self.from.max(next.from).saturating_sub(self.until.min(next.until)).max(0)
+    }
+
+    /// Both, as if all of it had come in the earlier one.
+    fn with(&self, next: &Part) -> Part {
+        let (from, until) = (self.from.min(next.from), self.until.max(next.until));
+        Part { from, until, put_back: self.put_back.min(next.put_back) }
+    }
 }
 
 #[derive(Debug)]
 struct Past {
     parts: Vec<Part>,
-    /// How far the time of day was ahead when all of it began, and when the present part did.
-    first: i64,
-    present: i64,
-    /// When the present part began, by the time of day.
+    /// Of the present part: how far the time of day is ahead in it, and its first one.
+    ahead: i64,
     from: i64,
     /// What came earlier came before the first part did: no later part has had such a time.
     lowest: i64,
@@ -62,7 +75,7 @@ fn nanos(time: SystemTime) -> i64 {
 }
 
 fn is_step(now: i64, before: i64) -> bool {
-    now.abs_diff(before) >= LEAST_NANOS
+    now.abs_diff(before) >= LEAST_NANOS.unsigned_abs()
 }
 
 fn duration(nanos: i64) -> Duration {
@@ -70,16 +83,15 @@ fn duration(nanos: i64) -> Duration {
 }
 
 impl Steps {
-    /// Nothing was set since this moment. What others stored before came no later than `before`.
-    pub fn new(now: Instant, wall: SystemTime, before: SystemTime) -> Steps {
-        let (wall, before) = (nanos(wall), nanos(before));
+    /// Nothing was set since this moment. What others stored before came no later than `before`, if that is known.
+    pub fn new(now: Instant, wall: SystemTime, before: Option<SystemTime>) -> Steps {
+        let wall = nanos(wall);
         let past = Past {
             parts: Vec::new(),
-            first: wall,
-            present: wall,
+            ahead: wall,
             from: wall,
             lowest: i64::MIN,
-            before: before.min(wall),
+            before: before.map_or(i64::MIN, |before| nanos(before).min(wall)),
             put_back: 0,
         };
         let (ahead, has_stepped) = (AtomicI64::new(wall), AtomicBool::new(false));
@@ -95,11 +107,10 @@ impl Steps {
         nanos(clock.wall()).saturating_sub(gone_by)
     }
 
-    /// How far the time of day is ahead now. Two readings of the clock and two loads, if nobody has set it.
-    fn note(&self, clock: &dyn Source) -> i64 {
-        let ahead = self.ahead_by(clock);
-        if !is_step(ahead, self.ahead.load(Ordering::Relaxed)) {
-            return ahead;
+    /// Notes it if somebody has set the clock. Two readings of the clock and a load, if nobody has.
+    pub fn note(&self, clock: &dyn Source) {
+        if !is_step(self.ahead_by(clock), self.ahead.load(Ordering::Acquire)) {
+            return;
         }
         // Between the two readings others may have run, which is no step. One that seems so till the end is looked at again next time.
         let mut past = self.past.lock();
@@ -110,24 +121,22 @@ impl Steps {
             if is_step(gone_by, before) {
                 continue;
             }
-            if is_step(ahead, past.present) {
+            if is_step(ahead, past.ahead) {
                 past.step(ahead, gone_by);
-                self.ahead.store(ahead, Ordering::Relaxed);
                 self.has_stepped.store(true, Ordering::Release);
+                self.ahead.store(ahead, Ordering::Release);
             }
-            return ahead;
+            return;
         }
-        ahead
     }
 
     /// By how much longer ago this time of day was than the present one says.
     pub fn put_back_since(&self, then: SystemTime, clock: &dyn Source) -> Duration {
-        let ahead = self.note(clock);
+        self.note(clock);
         if !self.has_stepped.load(Ordering::Acquire) {
             return Duration::ZERO;
         }
-        let then_ahead = self.past.lock().ahead_at(nanos(then));
-        duration(then_ahead.map_or(0, |then| then.saturating_sub(ahead)))
+        duration(self.past.lock().put_back_since(nanos(then)))
     }
 
     /// By how much it was put back in all.
@@ -139,27 +148,35 @@ impl Steps {
 
 impl Past {
     fn step(&mut self, ahead: i64, gone_by: i64) {
-        let before = self.present;
-        // When it was set nobody knows: at the latest now.
-        self.parts.push(Part { from: self.from, until: gone_by.saturating_add(before), ahead: before });
+        // It was steered by less than a step, and set now at the latest.
+        let from = self.from.saturating_sub(LEAST_NANOS);
+        let until = gone_by.saturating_add(self.ahead).saturating_add(LEAST_NANOS);
+        self.parts.push(Part { from, until, put_back: self.put_back });
         if self.parts.len() > MOST_PARTS {
-            let oldest = self.parts.remove(0);
-            if let Some(next) = self.parts.first_mut() {
-                let (from, until) = (oldest.from.min(next.from), oldest.until.max(next.until));
-                *next = Part { from, until, ahead: oldest.ahead.max(next.ahead) };
-            }
+            self.merge();
         }
+        self.put_back = self.put_back.saturating_add(self.ahead.saturating_sub(ahead).max(0));
         self.from = gone_by.saturating_add(ahead);
         self.lowest = if self.lowest == i64::MIN { self.from } else { self.lowest.min(self.from) };
-        self.put_back = self.put_back.saturating_add(before.saturating_sub(ahead).max(0));
-        self.present = ahead;
+        self.ahead = ahead;
     }
 
-    /// How far the time of day was ahead when it said this, at the most; `None` if it has not, as far as is known.
-    fn ahead_at(&self, then: i64) -> Option<i64> {
+    /// One part less: what lies far ahead, where a clock was wrong once, stays apart.
+    fn merge(&mut self) {
+        let gaps = self.parts.iter().zip(self.parts.iter().skip(1)).map(|(part, next)| part.gap(next));
+        let Some((at, _)) = gaps.enumerate().min_by_key(|(_, gap)| *gap) else { return };
+        let next = self.parts.remove(at + 1);
+        if let Some(part) = self.parts.get_mut(at) {
+            *part = part.with(&next);
+        }
+    }
+
+    /// At the most, if that time of day came more than once.
+    fn put_back_since(&self, then: i64) -> i64 {
         let is_before = then <= self.before || then < self.lowest;
-        let parts = self.parts.iter().filter(|part| (part.from..=part.until).contains(&then)).map(|part| part.ahead);
-        parts.chain(is_before.then_some(self.first)).max()
+        let parts = self.parts.iter().filter(|part| (part.from..=part.until).contains(&then));
+        let by_then = parts.map(|part| part.put_back).chain(is_before.then_some(0)).min();
+        by_then.map_or(0, |by_then| self.put_back.saturating_sub(by_then))
     }
 }
 
@@ -176,7 +193,7 @@ mod tests {
     fn what_came_before_a_step_back_is_as_old_as_it_is() {
         let hand = ManualClock::new();
         let began = hand.clock().wall();
-        let clock = hand.clock().noting(began);
+        let clock = hand.clock().noting(Some(began));
         hand.advance(60 * MINUTE);
         let then = clock.wall();
         hand.advance(MINUTE);
@@ -186,13 +203,13 @@ mod tests {
         assert_eq!(clock.put_back(), 40 * MINUTE);
         // What comes now may have come before, until the clock has caught up.
         assert_eq!(clock.put_back_since(clock.wall()), 40 * MINUTE);
-        hand.advance(41 * MINUTE);
+        hand.advance(40 * MINUTE + 2 * Duration::from_secs(1));
         assert_eq!(clock.put_back_since(clock.wall()), Duration::ZERO);
         assert_eq!(clock.put_back_since(then), 40 * MINUTE);
-        // Right again.
+        // Right again, or suspended: what the time of day says has gone by counts, and so does what it once did not say.
         hand.set_wall(clock.wall() + 40 * MINUTE);
-        assert_eq!([then, began].map(|then| clock.put_back_since(then)), [Duration::ZERO; 2]);
-        assert_eq!(clock.put_back(), 40 * MINUTE);
+        assert_eq!([then, began].map(|then| clock.put_back_since(then)), [40 * MINUTE; 2]);
+        assert_eq!((clock.put_back_since(clock.wall()), clock.put_back()), (Duration::ZERO, 40 * MINUTE));
     }
 
     /// A board whose clock starts ahead, and is put right: what is stored from then on is no older than it is.
@@ -201,7 +218,7 @@ mod tests {
         let hand = ManualClock::new();
         let right = hand.clock().wall();
         hand.set_wall(right + 300 * MINUTE);
-        let clock = hand.clock().noting(right - MINUTE);
+        let clock = hand.clock().noting(Some(right - MINUTE));
         hand.advance(MINUTE);
         let ahead = clock.wall();
         hand.set_wall(right + MINUTE);
@@ -215,7 +232,7 @@ mod tests {
     fn a_clock_that_is_steered_or_was_suspended_was_not_put_back() {
         let hand = ManualClock::new();
         let began = hand.clock().wall();
-        let clock = hand.clock().noting(began);
+        let clock = hand.clock().noting(Some(began));
         hand.set_wall(began - Duration::from_millis(900));
         assert_eq!(clock.put_back_since(began), Duration::ZERO);
         hand.set_wall(began + 600 * MINUTE);
@@ -223,12 +240,51 @@ mod tests {
         assert_eq!(hand.clock().put_back_since(began + 900 * MINUTE), Duration::ZERO, "one that notes nothing");
     }
 
+    /// One wrong reading far ahead, and then many small steps: what comes now is not taken for what came then.
+    #[test]
+    fn what_lies_far_ahead_stays_apart_from_the_rest() {
+        let hand = ManualClock::new();
+        let clock = hand.clock().noting(None);
+        hand.advance(MINUTE);
+        let right = clock.wall();
+        hand.set_wall(right + 1_000_000 * MINUTE);
+        let far = clock.wall();
+        clock.note();
+        hand.advance(MINUTE);
+        hand.set_wall(right + MINUTE);
+        assert_eq!(clock.put_back_since(far), 1_000_000 * MINUTE);
+        for _ in 0..100 {
+            hand.advance(60 * MINUTE);
+            hand.set_wall(clock.wall() - MINUTE);
+            clock.note();
+        }
+        hand.advance(2 * MINUTE);
+        assert_eq!(clock.put_back_since(clock.wall()), Duration::ZERO);
+        assert_eq!((clock.put_back_since(right), clock.put_back()), (1_000_100 * MINUTE, 1_000_100 * MINUTE));
+    }
+
+    /// Both steps were found late: the first when somebody asked, long after something had come.
+    #[test]
+    fn what_comes_before_a_step_is_found_is_of_the_part_behind_it() {
+        let hand = ManualClock::new();
+        let clock = hand.clock().noting(None);
+        hand.set_wall(clock.wall() + 100 * MINUTE);
+        hand.advance(MINUTE);
+        clock.note();
+        let then = clock.wall();
+        hand.advance(40 * MINUTE);
+        assert_eq!(clock.put_back_since(then), Duration::ZERO);
+        hand.set_wall(clock.wall() - 30 * MINUTE);
+        hand.advance(MINUTE);
+        assert_eq!(clock.put_back_since(then), 30 * MINUTE);
+    }
+
     proptest! {
         /// Whatever is set how often: nothing that came since it began is taken to be younger than it is.
         #[test]
         fn nothing_is_younger_than_it_is(steps in proptest::collection::vec((0..4_u8, -10_000_i64..10_000), 0..80)) {
             let hand = ManualClock::new();
-            let clock = hand.clock().noting(hand.clock().wall());
+            let clock = hand.clock().noting(None);
             let mut came = Vec::new();
             for (what, seconds) in steps {
                 let by = Duration::from_secs(seconds.unsigned_abs());
@@ -236,7 +292,14 @@ mod tests {
                     0 => hand.advance(by),
                     1 if seconds < 0 => hand.set_wall(clock.wall() - by),
                     1 => hand.set_wall(clock.wall() + by),
-                    _ => came.push((clock.wall(), clock.now())),
+                    _ => {
+                        clock.note();
+                        came.push((clock.wall(), clock.now()));
+                    }
+                }
+                if seconds % 3 != 0 {
+                    // Nobody asks.
+                    continue;
                 }
                 for (wall, at) in &came {
                     let said = clock.wall().duration_since(*wall).unwrap_or_default() + clock.put_back_since(*wall);

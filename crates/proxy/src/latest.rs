@@ -53,12 +53,11 @@ enum Damage {
 /// A clock for the cache with this first directory: `clock`, but no earlier than the time that was last written down there. Where that is
 /// later, the log says so. A cache on a whole device has no such file. It notes when it is set ([`Clock::noting`]).
 pub fn known_clock(dir: &Path, clock: Clock) -> Clock {
-    let own = clock.wall();
-    let (clock, said) = match said_of(dir, own) {
-        Some(said) => (no_earlier(dir, clock, said), said),
-        None => (clock, own),
-    };
-    clock.noting(said.checked_add(EVERY).unwrap_or(said))
+    let Some(said) = said_of(dir, clock.wall()) else { return clock.noting(None) };
+    let clock = no_earlier(dir, clock, said);
+    // A clock that is behind may be put right, and the time that was written down may be the wrong one.
+    let before = if clock.behind().is_zero() { said.checked_add(EVERY) } else { None };
+    clock.noting(before)
 }
 
 /// What was last written down, if it counts by a clock that says this now.

@@ -126,7 +126,7 @@ impl Oracle {
     /// By how much longer it may be used since nobody knows how late it is: a machine that was switched off has its clock alone, and what that says may be less
     /// than what it said before. While it runs it must know better.
     fn hidden(&self, said: &Said) -> Duration {
-        let least = self.least_ahead_ms.get(said.opened..).unwrap_or_default().iter().min();
+        let least = self.least_ahead_ms.get(said.opened..).unwrap_or_default().last();
         let ms = least.map_or(0, |least| said.ahead_ms.saturating_sub(*least).max(0));
         Duration::from_millis(ms.cast_unsigned())
     }

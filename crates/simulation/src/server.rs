@@ -105,8 +105,8 @@ impl<'a> Server<'a> {
             self.machine.set(&mut self.random);
         }
         let (clock, latest) = (self.machine.clock(), *self.latest.lock());
-        let before = latest.map_or(clock.wall(), |latest| latest + WRITES);
         let clock = latest.map_or(clock.clone(), |latest| clock.no_earlier_than(latest));
+        let before = latest.filter(|_| clock.behind().is_zero()).map(|latest| latest + WRITES);
         self.world.origin.oracle.lock().opened(self.machine.ahead_ms(clock.wall()));
         if self.plan.canary == Some(Canary::UnnotedStep) { clock } else { clock.noting(before) }
     }

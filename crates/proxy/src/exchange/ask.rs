@@ -255,6 +255,7 @@ impl Asker {
             let mut sending = asking.with_content;
             match self.ask_on(&mut connection, asking, with, &mut sending).await {
                 Ok(mut head) => {
+                    self.shared.clock.note();
                     let answered = self.shared.clock.wall();
                     match (head.status, &*with) {
                         (StatusCode::SWITCHING_PROTOCOLS, With::Switch(_, protocols)) => {

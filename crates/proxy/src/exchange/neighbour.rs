@@ -224,6 +224,7 @@ impl Neighbourhood {
         }
         let from = head.headers.get(FETCHED_FROM).and_then(|from| from.to_str().ok()?.parse::<IpAddr>().ok());
         let from = from.ok_or(Declined::Answered)?;
+        self.shared.clock.note();
         let answered = self.shared.clock.wall();
         let asked_at = AskedAt::of(head.headers.get(&ASKED_AT));
         headers::from_origin(&mut head, answered)?;

@@ -75,7 +75,8 @@ fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Found) -> Looked
     let now = clock.wall();
     let hidden = clock.put_back_since(found.head.facts.received);
     if !hidden.is_zero() {
-        found.head.facts = found.head.facts.older_by(hidden);
+        // What came before the cache may have missed a removal came then by the present time, too.
+        found.head.facts = found.head.facts.older_by(hidden).trusted_from(store.distrusted_before());
     }
     match verdict(bans, name, &found.place, &found.head) {
         Verdict::Counts => {}

@@ -17,7 +17,7 @@ fn proxy() -> (Proxy, ManualClock) {
     let hand = ManualClock::new();
     let clock = hand.clock();
     let before = clock.wall() - 600 * SECOND;
-    (Proxy::over(Arc::new(Reference::by(clock.noting(before))), |_| {}), hand)
+    (Proxy::over(Arc::new(Reference::by(clock.noting(Some(before)))), |_| {}), hand)
 }
 
 fn age(answer: &Response) -> u64 {
@@ -52,7 +52,7 @@ fn what_is_stored_afterwards_is_a_hit_once_the_clock_was_right_at_the_start() {
     let right = hand.clock().wall();
     // A board whose clock keeps the local time, of a zone five hours ahead, until the network has been asked.
     hand.set_wall(right + 5 * 3600 * SECOND);
-    let store = Reference::by(hand.clock().noting(right - 600 * SECOND));
+    let store = Reference::by(hand.clock().noting(Some(right - 600 * SECOND)));
     let proxy = Proxy::over(Arc::new(store), |_| {});
     let early = origin.url("/early");
     assert!(!proxy.get(&early).is_hit());
