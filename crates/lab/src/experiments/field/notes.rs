@@ -3,6 +3,9 @@
 use super::contest::{CONNECTIONS, Contest};
 use crate::peers::needs_root;
 
+/// How this program was built: scripts/release says it.
+const BUILT_BY: Option<&str> = option_env!("TINAJA_BUILT_BY");
+
 /// The notes; all processors together did something for so many seconds meanwhile.
 pub fn notes(contest: &Contest<'_>, busy_s: f64) -> Vec<String> {
     let rounds = match contest.round_count() {
@@ -31,6 +34,14 @@ pub fn notes(contest: &Contest<'_>, busy_s: f64) -> Vec<String> {
              a round begins. Every byte of every body is compared. A hit is known by what the origin was told by the request that fetched it, \
              not by what a server says. At a rate a request's time begins when it was due. Times include the load's own, which is the same for all."
         ),
+        match BUILT_BY {
+            Some("profile") => {
+                "Tinaja is the binary of its package, built by a profile of what runs (scripts/release). Built by `cargo build --release` alone a miss \
+                 takes half as much again (docs/bench/hit-cost.md). The others are Debian's."
+            }
+            _ => "Tinaja is built by `cargo build --release` alone: the binary of its package, built by a profile (scripts/release), takes less.",
+        }
+        .to_owned(),
         disks.to_owned(),
         "The settings are files in crates/lab/peers, with a reason for each line that is not a server's default. Access logs are off, but for \
          the log in memory that Varnish always writes. Nobody's settings were changed to match a figure."
