@@ -4,14 +4,12 @@
 //! was last written down, and time goes by from there. As soon as the clock itself says more, or somebody has set it, as the network does, it
 //! counts, whatever was written down: that may have been a wrong clock's.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::clock::Clock;
-use crate::source::{Source, Work};
+use crate::source::Source;
 
 /// 2026-01-01, in seconds since 1970: this program is younger, so that a clock that says less is wrong, whoever has set it.
 const LEAST_SECONDS: u64 = 1_767_225_600;
@@ -74,8 +72,8 @@ impl Clock {
 }
 
 impl Source for Behind {
-    fn now(&self) -> Instant {
-        self.clock.now()
+    fn beneath(&self) -> Option<&dyn Source> {
+        Some(self.clock.source())
     }
 
     fn wall(&self) -> SystemTime {
@@ -86,32 +84,6 @@ impl Source for Behind {
     fn behind(&self) -> Duration {
         let wall = self.clock.wall();
         if self.is_set(wall) { Duration::ZERO } else { self.at_least().duration_since(wall).unwrap_or_default() }
-    }
-
-    fn is_steady(&self) -> bool {
-        self.clock.source.as_ref().is_none_or(|source| source.is_steady())
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.clock.sleep(time);
-    }
-
-    fn patience(&self, until: Instant) -> Duration {
-        self.clock.patience(until)
-    }
-
-    fn takes_turns(&self) -> bool {
-        self.clock.takes_turns()
-    }
-
-    fn give_way(&self, until: Instant) {
-        if let Some(source) = &self.clock.source {
-            source.give_way(until);
-        }
-    }
-
-    fn spawn(&self, name: &str, work: Work) -> io::Result<JoinHandle<()>> {
-        self.clock.spawn(name, work)
     }
 }
 

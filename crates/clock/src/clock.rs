@@ -35,7 +35,8 @@ impl Clock {
         Clock { source: Some(source), steps: None }
     }
 
-    fn source(&self) -> &dyn Source {
+    /// What it takes everything from.
+    pub fn source(&self) -> &dyn Source {
         self.source.as_deref().unwrap_or(&System)
     }
 
@@ -146,10 +147,6 @@ impl Clock {
     /// The source, if the calling thread must give way in place of waiting.
     fn turns(&self) -> Option<&dyn Source> {
         self.source.as_deref().filter(|source| source.takes_turns())
-    }
-
-    pub(crate) fn takes_turns(&self) -> bool {
-        self.turns().is_some()
     }
 
     /// Start a thread. Errors: the system has no more.

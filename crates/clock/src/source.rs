@@ -7,53 +7,61 @@ use std::time::{Duration, Instant, SystemTime};
 /// What a thread is to do.
 pub type Work = Box<dyn FnOnce() + Send>;
 
-/// Time and threads. Everything is the system's unless an implementation says otherwise.
+/// Time and threads. Everything is as [`Source::beneath`] has it unless an implementation says otherwise.
 pub trait Source: Send + Sync {
+    /// The source that this one changes something of; the system where there is none.
+    fn beneath(&self) -> Option<&dyn Source> {
+        None
+    }
+
     /// The monotonic time. It never goes back.
     fn now(&self) -> Instant {
-        Instant::now()
+        self.beneath().map_or_else(Instant::now, |beneath| beneath.now())
     }
 
     /// The time of day. It may go back.
     fn wall(&self) -> SystemTime {
-        SystemTime::now()
+        self.beneath().map_or_else(SystemTime::now, |beneath| beneath.wall())
     }
 
     /// By how much a clock that this one goes by is behind what this one says.
     fn behind(&self) -> Duration {
-        Duration::ZERO
+        self.beneath().map_or(Duration::ZERO, |beneath| beneath.behind())
     }
 
     /// Whether its monotonic time is the system's, so that whoever waits by it may wait by the system's timers.
     fn is_steady(&self) -> bool {
-        false
+        self.beneath().is_some_and(|beneath| beneath.is_steady())
     }
 
     /// Return after `time`, or somewhat later.
     fn sleep(&self, time: Duration) {
-        thread::sleep(time);
+        self.beneath().map_or_else(|| thread::sleep(time), |beneath| beneath.sleep(time));
     }
 
     /// For how long, by the system's clock, a thread may wait on a condition before it looks again whether it is `until`.
     fn patience(&self, until: Instant) -> Duration {
-        until.saturating_duration_since(self.now())
+        self.beneath().map_or_else(|| until.saturating_duration_since(self.now()), |beneath| beneath.patience(until))
     }
 
     /// Whether the calling thread runs by itself until it gives way, as in a simulation, where one thread runs at a time. Such a
     /// thread must not wait by the system's means: nobody else runs meanwhile.
     fn takes_turns(&self) -> bool {
-        false
+        self.beneath().is_some_and(|beneath| beneath.takes_turns())
     }
 
     /// Let other threads have their turns. It returns at `until`, or earlier, for no reason. Only for threads that
     /// [`Source::takes_turns`] says yes to.
-    fn give_way(&self, _until: Instant) {
-        thread::yield_now();
+    fn give_way(&self, until: Instant) {
+        self.beneath().map_or_else(thread::yield_now, |beneath| beneath.give_way(until));
     }
 
     /// Start a thread. Errors: the system has no more.
     fn spawn(&self, name: &str, work: Work) -> io::Result<JoinHandle<()>> {
-        thread::Builder::new().name(name.into()).spawn(work)
+        match self.beneath() {
+            Some(beneath) => beneath.spawn(name, work),
+            None => thread::Builder::new().name(name.into()).spawn(work),
+        }
     }
 }
 

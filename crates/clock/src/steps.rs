@@ -163,7 +163,7 @@ impl Past {
 
     /// One part less: what lies far ahead, where a clock was wrong once, stays apart.
     fn merge(&mut self) {
-        let gaps = self.parts.iter().zip(self.parts.iter().skip(1)).map(|(part, next)| part.gap(next));
+        let gaps = self.parts.windows(2).filter_map(|two| Some(two.first()?.gap(two.last()?)));
         let Some((at, _)) = gaps.enumerate().min_by_key(|(_, gap)| *gap) else { return };
         let next = self.parts.remove(at + 1);
         if let Some(part) = self.parts.get_mut(at) {

@@ -62,16 +62,12 @@ struct Sick {
 struct Slow(Clock, SystemTime);
 
 impl Source for Slow {
-    fn now(&self) -> Instant {
-        self.0.now()
+    fn beneath(&self) -> Option<&dyn Source> {
+        Some(self.0.source())
     }
 
     fn wall(&self) -> SystemTime {
         self.1 + self.0.wall().duration_since(self.1).unwrap_or_default() / 2
-    }
-
-    fn is_steady(&self) -> bool {
-        true
     }
 }
 

@@ -1,12 +1,10 @@
 //! The machine's own clock, which somebody sets: forward and back, while it runs and while it is off.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use tinaja_clock::{Clock, Source, Work};
+use tinaja_clock::{Clock, Source};
 
 use crate::house::House;
 use crate::random::Random;
@@ -56,37 +54,13 @@ impl Machine {
 }
 
 impl Source for Machine {
-    fn now(&self) -> Instant {
-        self.house.now()
+    fn beneath(&self) -> Option<&dyn Source> {
+        Some(&*self.house)
     }
 
     fn wall(&self) -> SystemTime {
         let (right, off) = (self.house.wall(), self.off_ms.load(SeqCst));
         let by = Duration::from_millis(off.unsigned_abs());
         if off < 0 { right - by } else { right + by }
-    }
-
-    fn is_steady(&self) -> bool {
-        self.house.is_steady()
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.house.sleep(time);
-    }
-
-    fn patience(&self, until: Instant) -> Duration {
-        self.house.patience(until)
-    }
-
-    fn takes_turns(&self) -> bool {
-        self.house.takes_turns()
-    }
-
-    fn give_way(&self, until: Instant) {
-        Source::give_way(&*self.house, until);
-    }
-
-    fn spawn(&self, name: &str, work: Work) -> io::Result<JoinHandle<()>> {
-        self.house.spawn(name, work)
     }
 }
