@@ -33,8 +33,8 @@ pub fn measure(contest: &Contest<'_>, hits: &Line, misses: &Line) -> Table {
     };
     let cpu: fn(&Sample) -> f64 = |sample| sample.cpu_us;
     let mut says = vec![
-        "The loop waits, reads, looks a path up and writes, one call each, and knows nothing of HTTP but where a request and an answer end; of a miss it asks \
-         the origin, passes the answer on in one piece, and appends it to a file."
+        "The loop waits, reads, looks up a path and writes, with one call each. Of HTTP it knows only where a request and an answer end. On a miss it asks \
+         the origin, sends the answer on in one piece, and appends it to a file."
             .to_owned(),
     ];
     let works = [("memory hit", least.hit, hits), ("miss that is stored", least.miss, misses)];
@@ -54,7 +54,7 @@ pub fn measure(contest: &Contest<'_>, hits: &Line, misses: &Line) -> Table {
         ]);
         says.extend(best.filter(|(_, its)| least < *its).map(|(product, its)| {
             let (ratio, name) = (least / its, product.name());
-            format!("A {work} takes it {least:.1} µs, {ratio:.2} of {name}: whoever works in this way, one call for each, gets no lower.")
+            format!("A {work} takes it {least:.1} µs, {ratio:.2} of {name}: a server that makes one call for each step gets no lower.")
         }));
     }
     table.says(says.join(" "))

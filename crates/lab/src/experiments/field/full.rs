@@ -11,7 +11,7 @@ use crate::peers::DiskCount;
 use crate::peers::field::{Pace, Product, Room, Side, Wanted};
 use crate::report::{Cell, Table};
 
-const NO_LIMIT: &str = "it has no limit: htcacheclean, a program of its own, removes files every so many minutes";
+const NO_LIMIT: &str = "it has no limit: another program, htcacheclean, removes files every few minutes";
 
 /// Fill each to twice its limit, and go on: what that costs, what it overran its limit by, what was written.
 pub fn filled(contest: &Contest<'_>, entrants: &mut [Entrant], room: Room) -> (Line, Table, Table) {
