@@ -47,9 +47,8 @@ impl Follower {
         }
         if let Some(skip) = at.checked_sub(state.base).filter(|_| !left_behind) {
             let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-            let there = state.tail.get(skip..).unwrap_or_default();
-            if let Some(piece) = there.get(..want.min(there.len())).filter(|piece| !piece.is_empty()) {
-                let piece = Bytes::copy_from_slice(piece);
+            let piece = state.tail.piece(skip, want);
+            if !piece.is_empty() {
                 self.wanted.took(piece.len());
                 self.fill.read_to(&mut state, self.number, self.wanted.at());
                 return Poll::Ready(Ok(Some(piece)));

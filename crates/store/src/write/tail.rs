@@ -30,6 +30,16 @@ impl Tail {
         self.gathered.extend_from_slice(&piece);
     }
 
+    /// Up to so many bytes from this offset on. Of a piece that is kept as it was given they are not copied.
+    pub(crate) fn piece(&self, from: usize, most: usize) -> Bytes {
+        let to = from.saturating_add(most).min(self.len());
+        match self.get(from..to) {
+            None => Bytes::new(),
+            Some(_) if !self.given.is_empty() => self.given.slice(from..to),
+            Some(piece) => Bytes::copy_from_slice(piece),
+        }
+    }
+
     /// Drop so many bytes from the front, or all there are.
     pub(crate) fn advance(&mut self, bytes: usize) {
         let bytes = bytes.min(self.len());
@@ -73,6 +83,18 @@ mod tests {
             assert!(tail[..] == piece[..] && piece.is_unique(), "copied");
             tail.clear();
         }
+    }
+
+    #[test]
+    fn readers_share_what_is_kept_as_it_was_given() {
+        let mut tail = Tail::default();
+        tail.push("abcdef".into(), Some(6));
+        let piece = tail.piece(2, 3);
+        assert_eq!((&piece[..], piece.as_ptr()), (&b"cde"[..], tail[2..].as_ptr()));
+        tail.push("gh".into(), None);
+        assert_eq!((&piece[..], &tail.piece(5, 2)[..]), (&b"cde"[..], &b"fg"[..]));
+        assert!(tail.piece(8, 1).is_empty() && tail.piece(9, usize::MAX).is_empty() && tail.piece(0, 0).is_empty());
+        assert_eq!(&tail.piece(7, usize::MAX)[..], b"h");
     }
 
     #[test]
