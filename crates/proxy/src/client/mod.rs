@@ -26,6 +26,7 @@ use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::refusal::Refusal;
 use tokio::io::AsyncWriteExt;
+use tokio::task::yield_now;
 use write::{Filling, write_as_one};
 
 use crate::failure::Failure;
@@ -50,6 +51,9 @@ impl Patience {
 
     /// Sends `before`, `piece` and `behind`, with a flush where that is asked for. Whether the client has taken them, but for what its
     /// connection holds; that counts too where it takes no more. It may take as long as it likes, if it takes something again and again.
+    ///
+    /// Behind a whole piece others have their turn: to copy it takes the system as long as some small answers take altogether, and a
+    /// connection may take many at once.
     pub async fn send(
         &self,
         stream: &mut Stream,
@@ -57,6 +61,7 @@ impl Patience {
         flushes: bool,
     ) -> bool {
         let (bytes, full) = (before.len() + piece.len(), AtomicUsize::new(0));
+        let is_whole = piece.len() >= self.held.piece_bytes();
         let sent = async {
             let most = self.held.is_tight().then_some(LEAST_SEND_BUFFER_BYTES);
             let Patience { clock, stall, .. } = self;
@@ -65,7 +70,12 @@ impl Patience {
             if flushes { stream.flush().await } else { Ok(()) }
         };
         match self.held.hold(|| bytes + full.load(Relaxed), sent).await {
-            Ok(Ok(())) => true,
+            Ok(Ok(())) => {
+                if is_whole {
+                    yield_now().await;
+                }
+                true
+            }
             Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => false,
             // Let go, or it took nothing for too long.
             Err(_) | Ok(Err(_)) => {

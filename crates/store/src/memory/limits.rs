@@ -10,5 +10,5 @@ pub(crate) fn share(all: u64, least: usize, most: usize) -> usize {
 }
 
 /// Bytes of read buffers that are kept for the next reads of one disk: those of some fifty reads of 64 KiB, or three
-/// hundred of 8 KiB. More would be memory for nothing when the load is over.
+/// hundred of 8 KiB. More would be memory for nothing when the load is over; while readers hold more than twice as much, half of that.
 pub const MAX_SPARE_BYTES: usize = 4 << 20;
