@@ -10,6 +10,7 @@ mod control;
 mod explain;
 mod flags;
 mod generate;
+mod heap;
 mod inspect;
 mod intercept_hints;
 mod knobs;

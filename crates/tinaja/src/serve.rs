@@ -10,6 +10,7 @@ use tinaja_proxy::{Config, Opener, Predecessor, Reload, Service, Switch, known_c
 use tinaja_store::{Cache, CacheOptions, Clock, Store, block_on, is_block_device};
 
 use crate::cluster::OwnNode;
+use crate::heap;
 use crate::limits;
 use crate::log::LogFile;
 use crate::notify;
@@ -37,6 +38,7 @@ pub fn serve(
     limits::fits(&settings)?;
     // Before there are threads, which would be outside.
     sandbox::enter(&settings)?;
+    heap::give_back();
     if !take_over {
         // Before anybody asks how large it is.
         Cache::settle(&cache_options(&settings, None)).map_err(place::with_flags)?;
