@@ -189,17 +189,8 @@ fn others_have_their_turn() {
     let log = dir.path().join("access.log");
     let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "hello");
     let origin_url = format!("http://{}", origin.address).parse().unwrap();
-    let (armed, held, gate) =
-        (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
-    let (arms, holds, opens) = (armed.clone(), held.clone(), gate.clone());
     // The one thread stands still at the first lookup of many.
-    let store = Altered::looking(move |_| {
-        if arms.swap(false, SeqCst) {
-            holds.store(true, SeqCst);
-            eventually("the gate opens", || opens.load(SeqCst));
-        }
-        None
-    });
+    let (store, standstill) = Altered::standing();
     let proxy = Proxy::over(Arc::new(store), |config| {
         config.listeners[0].mode = tinaja_proxy::Mode::Reverse(tinaja_proxy::Routes::to(origin_url));
         config.access_log = Some(log.clone());
@@ -217,14 +208,13 @@ fn others_have_their_turn() {
         [(":method", b"GET"), (":scheme", b"http"), (":path", b"/many"), (":authority", authority.as_bytes())];
     frames.get(1, &fields);
     frames.find(&[DATA]).unwrap();
-    gate.store(false, SeqCst);
-    armed.store(true, SeqCst);
+    standstill.close();
     let requests =
         (1..=STREAMS).flat_map(|number| frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &block(&fields)));
     assert!(frames.raw(&requests.collect::<Vec<_>>()));
-    eventually("the thread stands still", || held.load(SeqCst));
+    standstill.is_reached();
     other.send(format!("GET /other HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
-    gate.store(true, SeqCst);
+    standstill.open();
     assert_eq!(other.read("GET").unwrap().status, 200);
     let mut ended = 0;
     while ended < STREAMS {

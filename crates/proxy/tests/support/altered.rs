@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -11,6 +11,7 @@ use tinaja_store::{
     Body, BodySource, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, ReadError, Reference, Removed,
     ScanPage, Stats, Store, StoreError, Updated, Writer,
 };
+use tinaja_testkit::wait::eventually;
 
 type OnLookup = Box<dyn Fn(&Reference, &Key, Instant) -> Lookup + Send + Sync>;
 type OnFind = Box<dyn Fn(&Reference, &Key) -> Pending<Option<Hit>> + Send + Sync>;
@@ -23,6 +24,36 @@ pub struct Altered {
     on_find: OnFind,
     on_put: OnPut,
     on_update: OnUpdate,
+}
+
+/// Where a thread stands still once, so that more comes meanwhile than it could deal with.
+#[derive(Clone, Default)]
+pub struct Standstill(Arc<(AtomicBool, AtomicBool)>);
+
+impl Standstill {
+    /// The next thread that comes here stands still.
+    pub fn close(&self) {
+        self.0.0.store(true, SeqCst);
+    }
+
+    /// Returns when it does.
+    pub fn is_reached(&self) {
+        eventually("the thread stands still", || self.0.1.load(SeqCst));
+    }
+
+    /// It goes on.
+    pub fn open(&self) {
+        self.0.1.store(false, SeqCst);
+    }
+
+    fn pass(&self) {
+        let Standstill(both) = self;
+        let (closed, reached) = &**both;
+        if closed.swap(false, SeqCst) {
+            reached.store(true, SeqCst);
+            eventually("it goes on", || !reached.load(SeqCst));
+        }
+    }
 }
 
 impl Altered {
@@ -51,6 +82,17 @@ impl Altered {
             None => store.lookup(key, deadline),
         });
         Altered { on_lookup, ..Altered::new() }
+    }
+
+    /// Has the thread stand still that looks something up, when it is told to.
+    pub fn standing() -> (Altered, Standstill) {
+        let standstill = Standstill::default();
+        let here = standstill.clone();
+        let altered = Altered::looking(move |_| {
+            here.pass();
+            None
+        });
+        (altered, standstill)
     }
 
     /// Loses the bodies of encoded forms, as a disk that is overwritten does: so many bytes of each come, and no more.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-pub use altered::Altered;
+pub use altered::{Altered, Standstill};
 use tinaja_clock::ManualClock;
 use tinaja_proxy::{Config, Listener, Mode, Routes, Rule, Rules, Server, Upstream};
 use tinaja_store::{Reference, Store};
