@@ -1,6 +1,8 @@
 //! The heap of the program: who allocates, and that what was freed goes back to the system.
 
-/// A request allocates some dozens of times, and nine of these, tasks and pieces, are too long for what malloc of the C library does fast: a miss takes
+use tinaja_store::Clock;
+
+/// A miss allocates some dozens of times, and nine of these, tasks and pieces, are too long for what malloc of the C library does fast: it takes
 /// less of the processor with this one (docs/bench/hit-cost.md). Not on other processors: it has the size of a page built in, in which their kernels
 /// differ.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -10,9 +12,43 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// From now on a thread gives back what was freed ten to twenty seconds ago. Without it that would wait until somebody allocates.
 ///
 /// It begins threads: whatever has to be done before there are any has been done.
-pub fn give_back() {
+pub fn give_back(clock: &Clock) {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
-        tracing::warn!(%error, "what was freed may go back to the system late: the heap has no thread for that");
+    given_back::begin(clock.clone());
+    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+    let _ = clock;
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod given_back {
+    use std::thread;
+    use std::time::Duration;
+
+    use tikv_jemalloc_ctl::background_thread;
+    use tinaja_store::Clock;
+
+    /// How often it is looked whether the clock was put back.
+    const LOOK: Duration = Duration::from_secs(10);
+
+    pub fn begin(clock: Clock) {
+        let begun = thread::Builder::new().name("heap".into()).spawn(move || keep(&clock));
+        if let Err(error) = begun {
+            tracing::warn!(%error, "what was freed may go back to the system late: there is no thread for that");
+        }
+    }
+
+    /// jemalloc's thread sleeps by the time of day: were that put back by a day, it would sleep for a day. So it begins anew then.
+    fn keep(clock: &Clock) {
+        let mut before = None;
+        loop {
+            let put_back = clock.put_back();
+            if before.replace(put_back) != Some(put_back)
+                && let Err(error) = background_thread::write(false).and_then(|()| background_thread::write(true))
+            {
+                tracing::warn!(%error, "what was freed may go back to the system late: the heap has no thread for that");
+                return;
+            }
+            clock.sleep(LOOK);
+        }
     }
 }

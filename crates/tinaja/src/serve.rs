@@ -38,7 +38,6 @@ pub fn serve(
     limits::fits(&settings)?;
     // Before there are threads, which would be outside.
     sandbox::enter(&settings)?;
-    heap::give_back();
     if !take_over {
         // Before anybody asks how large it is.
         Cache::settle(&cache_options(&settings, None)).map_err(place::with_flags)?;
@@ -51,6 +50,7 @@ pub fn serve(
     }
     // What is stored has ages by the time of day, and machines without a battery start at one that is past.
     let clock = settings.cache.first().map_or(Clock::system(), |dir| known_clock(dir, Clock::system()));
+    heap::give_back(&clock);
     let options = cache_options(&settings, disk_bytes).clock(clock.clone());
     let (node, neighbours, nodes) = OwnNode::new(settings.cluster.as_ref())?;
     let open: Opener = {

@@ -52,8 +52,8 @@ impl Patience {
     /// Sends `before`, `piece` and `behind`, with a flush where that is asked for. Whether the client has taken them, but for what its
     /// connection holds; that counts too where it takes no more. It may take as long as it likes, if it takes something again and again.
     ///
-    /// Behind a whole piece others have their turn: to copy it takes the system as long as some small answers take altogether, and a
-    /// connection may take many at once.
+    /// Behind a whole piece others have their turn: to copy one takes the system as long as some small answers take altogether, and a
+    /// connection may take many at once. While the budget is tight pieces are small, and turns too: it is then that others wait.
     pub async fn send(
         &self,
         stream: &mut Stream,

@@ -141,6 +141,8 @@ fn a_long_hit_lets_others_have_their_turn() {
         config.listeners[0].mode = tinaja_proxy::Mode::Reverse(tinaja_proxy::Routes::to(origin_url));
         log.of(config);
         config.workers = 1;
+        // With little the system would be told to hold little, and the long one had to wait by itself.
+        config.limits.client_memory = 1 << 30;
     });
     let (mut long, mut other) = (proxy.client(), proxy.client());
     let ask = |client: &mut Client, path: &str| {

@@ -57,8 +57,8 @@ impl AlignedBuf {
         AlignedBuf { start, len, allocated: len, mapped: false }
     }
 
-    /// A buffer of `len` zero bytes in pages of its own, which go back to the system when it is dropped. The heap cannot
-    /// put an aligned buffer where one of the same size was, and would grow with every long one that comes and goes.
+    /// A buffer of `len` zero bytes in pages of its own, which go back to the system when it is dropped. The C
+    /// library's heap cannot put an aligned buffer where one of the same size was, and would grow with every long one that comes and goes.
     pub fn with_own_pages(len: usize) -> Self {
         match (layout(len), pages(len)) {
             (None, _) => Self::zeroed(len),

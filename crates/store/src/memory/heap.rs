@@ -4,7 +4,7 @@
 /// was freed lies before something that is in use: of what ten thousand connections took, nothing came back. Takes some milliseconds
 /// for each 100 MiB of heap, in which other threads wait for memory.
 ///
-/// Does nothing where the C library is not glibc.
+/// Does nothing where the C library is not glibc, nor for what another allocator has.
 pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
     {

@@ -16,13 +16,13 @@ use crate::terms::limits::MAX_REQUEST_BYTES;
 const SIZES: usize = 42;
 
 /// Buffers of this many bytes or more have pages of their own: those of sets, of parts, and of several records. Of these there
-/// are many for as long as a disk is slow, and the heap gives back hardly any of what it grew by meanwhile.
+/// are many for as long as a disk is slow, and the C library's heap gives back hardly any of what it grew by meanwhile.
 const OWN_PAGES: usize = 64 << 10;
 
 /// Blocks of the longest size but one, 512 KiB.
 const LONG_BLOCKS: usize = 128;
 
-/// Buffers that nobody uses. Memory: [`MAX_SPARE_BYTES`], and half of what is lent where that is more.
+/// Buffers that nobody uses. Memory: [`MAX_SPARE_BYTES`], or half of what is lent where that is more.
 ///
 /// Where many readers hold on to what they have, as slow clients do, as many buffers come back each moment as are taken. Were these
 /// given to the system and asked for anew, its table of the program's memory would change all the time, and each thread would wait for
@@ -93,11 +93,11 @@ impl Pool {
 
     fn put_back(&self, buffer: AlignedBuf) {
         let (number, bytes) = size_for(buffer.allocated());
-        let lent = self.lent.fetch_sub(buffer.allocated(), Relaxed).saturating_sub(buffer.allocated());
-        let most = MAX_SPARE_BYTES.max(lent / 2);
         // Dropped without the lock: the system takes its time.
         let mut surplus = Vec::new();
         let mut spare = self.spare.lock();
+        let lent = self.lent.fetch_sub(buffer.allocated(), Relaxed).saturating_sub(buffer.allocated());
+        let most = MAX_SPARE_BYTES.max(lent / 2);
         match spare.by_size.get_mut(number) {
             Some(same) if bytes == buffer.allocated() => {
                 same.push(buffer);
@@ -106,12 +106,18 @@ impl Pool {
             _ => surplus.push(buffer),
         }
         while spare.bytes > most
-            && let Some(longest) = spare.by_size.iter_mut().rev().find_map(Vec::pop)
+            && let Some(most_of) = spare.by_size.iter_mut().max_by_key(|same| bytes_of(same))
+            && let Some(one) = most_of.pop()
         {
-            spare.bytes -= longest.allocated();
-            surplus.push(longest);
+            spare.bytes -= one.allocated();
+            surplus.push(one);
         }
     }
+}
+
+/// What buffers of one size take.
+fn bytes_of(same: &[AlignedBuf]) -> usize {
+    same.len() * same.first().map_or(0, AlignedBuf::allocated)
 }
 
 impl AsRef<[u8]> for Lent {
@@ -171,6 +177,19 @@ mod tests {
         // What is longer than any size that is kept.
         drop(pool.lend(pool.take(5 << 20)));
         assert_eq!(spare(&pool), held);
+    }
+
+    /// The longest went first, which are those that the system takes longest to make: once there were many short ones, no long one was kept.
+    #[test]
+    fn many_short_ones_displace_each_other_and_no_long_one() {
+        let pool = Arc::new(Pool::default());
+        let short: Vec<_> = (0..1000).map(|_| pool.lend(pool.take(12 << 10))).collect();
+        drop(short);
+        let long = pool.take(64 << 10);
+        let start = long.as_ptr();
+        drop(pool.lend(long));
+        assert!(pool.spare.lock().bytes <= MAX_SPARE_BYTES);
+        assert_eq!(pool.take(64 << 10).as_ptr(), start);
     }
 
     #[test]

@@ -53,7 +53,8 @@ pub trait BodySource: Send + Sync {
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError>;
 
     /// The next piece, at most `max` bytes (`max` of 0 counts as 1); `None` at the end. Worst-case memory: what one
-    /// request read, held by the reader: one part of the body, or [`crate::limits::MAX_REQUEST_BYTES`]. After an error
+    /// request read, held by the reader: one part of the body, or [`crate::limits::MAX_REQUEST_BYTES`]; of a short body that is being
+    /// written, the buffer that its writer cut it from. After an error
     /// every further call gives the same error.
     fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>>;
 }

@@ -47,7 +47,8 @@ impl Follower {
         }
         if let Some(skip) = at.checked_sub(state.base).filter(|_| !left_behind) {
             let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-            let piece = state.tail.piece(skip, want);
+            let whole_bytes = self.fill.hint.expected_bytes.filter(|_| at == 0);
+            let piece = state.tail.piece(skip, want, whole_bytes);
             if !piece.is_empty() {
                 self.wanted.took(piece.len());
                 self.fill.read_to(&mut state, self.number, self.wanted.at());

@@ -30,12 +30,15 @@ impl Tail {
         self.gathered.extend_from_slice(&piece);
     }
 
-    /// Up to so many bytes from this offset on. Of a piece that is kept as it was given they are not copied.
-    pub(crate) fn piece(&self, from: usize, most: usize) -> Bytes {
+    /// Up to so many bytes from this offset on. They are copied, but for a whole body of `whole_bytes` that is kept as it was given: a part
+    /// would hold on to more than its reader is known to hold.
+    pub(crate) fn piece(&self, from: usize, most: usize, whole_bytes: Option<u64>) -> Bytes {
         let to = from.saturating_add(most).min(self.len());
         match self.get(from..to) {
             None => Bytes::new(),
-            Some(_) if !self.given.is_empty() => self.given.slice(from..to),
+            Some(piece) if piece.len() == self.given.len() && whole_bytes == Some(piece.len() as u64) => {
+                self.given.clone()
+            }
             Some(piece) => Bytes::copy_from_slice(piece),
         }
     }
@@ -86,15 +89,21 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_what_is_kept_as_it_was_given() {
+    fn readers_share_a_whole_body_that_is_kept_as_it_was_given() {
         let mut tail = Tail::default();
         tail.push("abcdef".into(), Some(6));
-        let piece = tail.piece(2, 3);
-        assert_eq!((&piece[..], piece.as_ptr()), (&b"cde"[..], tail[2..].as_ptr()));
+        let whole = tail.piece(0, usize::MAX, Some(6));
+        assert_eq!((&whole[..], whole.as_ptr()), (&b"abcdef"[..], tail.as_ptr()));
+        for (from, most, of) in [(0, 6, None), (0, 6, Some(7)), (0, 5, Some(6)), (2, 3, Some(6)), (2, 4, Some(4))] {
+            let part = tail.piece(from, most, of);
+            assert!(part[..] == tail[from..][..part.len()] && part.as_ptr() != tail[from..].as_ptr(), "copied");
+        }
         tail.push("gh".into(), None);
-        assert_eq!((&piece[..], &tail.piece(5, 2)[..]), (&b"cde"[..], &b"fg"[..]));
-        assert!(tail.piece(8, 1).is_empty() && tail.piece(9, usize::MAX).is_empty() && tail.piece(0, 0).is_empty());
-        assert_eq!(&tail.piece(7, usize::MAX)[..], b"h");
+        assert_eq!((&whole[..], &tail.piece(5, 2, Some(2))[..]), (&b"abcdef"[..], &b"fg"[..]));
+        for (from, most) in [(8, 1), (9, usize::MAX), (0, 0)] {
+            assert!(tail.piece(from, most, None).is_empty());
+        }
+        assert_eq!(&tail.piece(7, usize::MAX, None)[..], b"h");
     }
 
     #[test]

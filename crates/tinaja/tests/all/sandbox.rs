@@ -81,6 +81,13 @@ fn a_server_that_is_shut_in_does_all_that_a_server_does() {
     for state in states {
         assert!(state.contains("Seccomp:\t2\n") && state.contains("NoNewPrivs:\t1\n"), "{state}");
     }
+    if cfg!(target_arch = "x86_64") {
+        let task = format!("/proc/{}/task", old.pid());
+        let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+        eventually("a thread gives back what is freed", || {
+            fs::read_dir(&task).unwrap().any(|thread| name(thread.unwrap()).starts_with("jemalloc_bg"))
+        });
+    }
     assert_eq!((get(&home, "/x"), get(&home, "/x")), ((200, false), (200, true)));
     let (done, said) = told(&home, &["inspect"]);
     assert!(done, "{said}");
