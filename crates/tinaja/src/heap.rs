@@ -14,14 +14,13 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// It begins threads: whatever has to be done before there are any has been done.
 pub fn give_back(clock: &Clock) {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    given_back::begin(clock.clone());
+    given_back::begin(clock);
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     let _ = clock;
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod given_back {
-    use std::thread;
     use std::time::Duration;
 
     use tikv_jemalloc_ctl::background_thread;
@@ -30,9 +29,9 @@ mod given_back {
     /// How often it is looked whether the clock was put back.
     const LOOK: Duration = Duration::from_secs(10);
 
-    pub fn begin(clock: Clock) {
-        let begun = thread::Builder::new().name("heap".into()).spawn(move || keep(&clock));
-        if let Err(error) = begun {
+    pub fn begin(clock: &Clock) {
+        let keeper = clock.clone();
+        if let Err(error) = clock.spawn("heap", move || keep(&keeper)) {
             tracing::warn!(%error, "what was freed may go back to the system late: there is no thread for that");
         }
     }
