@@ -1,4 +1,4 @@
-//! The heap of the program: who allocates, and that what was freed goes back to the system.
+//! The program's heap: which allocator it uses, and how freed memory goes back to the system.
 
 use tinaja_store::Clock;
 
@@ -9,9 +9,9 @@ use tinaja_store::Clock;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// From now on a thread gives back what was freed ten to twenty seconds ago. Without it that would wait until somebody allocates.
+/// Starts a thread that returns memory to the system ten to twenty seconds after it was freed. Without it that would wait until somebody allocates.
 ///
-/// It begins threads: whatever has to be done before there are any has been done.
+/// Call it after everything that must be done before there are threads.
 pub fn give_back(clock: &Clock) {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     given_back::begin(clock);

@@ -84,7 +84,7 @@ impl Altered {
         Altered { on_lookup, ..Altered::new() }
     }
 
-    /// Has the thread stand still that looks something up, when it is told to.
+    /// Stops the next thread that looks something up, once it is told to.
     pub fn standing() -> (Altered, Standstill) {
         let standstill = Standstill::default();
         let here = standstill.clone();
