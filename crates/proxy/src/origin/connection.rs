@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::h1::H1;
 use super::h2::H2;
 use super::reach::Reach;
+use super::rooms::Rooms;
 use super::wire::{PoolKey, Wire};
 use crate::failure::Failure;
 use crate::quotas::Taken;
@@ -62,9 +63,9 @@ impl Connection {
     }
 
     /// What is kept of it for the next request, if its answer was whole and nothing else came.
-    pub(super) fn reusable(self) -> Option<(Wire, PoolKey, Arc<Reach>)> {
+    pub(super) fn reusable(self, rooms: &Rooms) -> Option<(Wire, PoolKey, Arc<Reach>)> {
         match self.version {
-            Speaking::H1(h1) => h1.reusable(),
+            Speaking::H1(h1) => h1.reusable(rooms),
             // Its connection is shared as it is.
             Speaking::H2(_) => None,
         }

@@ -3,6 +3,7 @@
 //! Where an answer ends is decided here and nowhere else: what comes behind its end is nobody's, and what ends before it
 //! is not whole.
 
+use std::mem;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -16,11 +17,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::handshake;
 use super::reach::Reach;
+use super::rooms::{HEAD_READ_BYTES, Room, Rooms};
 use super::wire::{PoolKey, Wire};
 use crate::failure::Failure;
 
-/// Room for what is read at once of a head, and of content that comes with it, as that of most objects does.
-const HEAD_READ_BYTES: usize = 16 * 1024;
 /// Content that came with its head is copied if it is shorter, so that a few bytes do not hold room for many.
 const COPIED_BYTES: usize = HEAD_READ_BYTES / 4;
 /// And of content: as much as a socket usually holds, and what a disk is given in one piece.
@@ -39,8 +39,9 @@ pub(super) struct H1 {
     /// The answer to HEAD has no content.
     head_only: bool,
     chunked_request: bool,
-    /// Read, and not given out.
-    waiting: BytesMut,
+    room: Room,
+    /// The most bytes that its room was to hold at once.
+    most_read: usize,
     content: Content,
     /// What is waiting came with the head.
     with_head: bool,
@@ -61,7 +62,7 @@ enum Content {
 
 impl H1 {
     /// A connection, which may take that of others of the same place.
-    pub fn new(wire: Wire, place: PoolKey, reach: Arc<Reach>, keep: bool) -> H1 {
+    pub fn new(wire: Wire, place: PoolKey, reach: Arc<Reach>, room: Room, keep: bool) -> H1 {
         H1 {
             wire,
             place,
@@ -69,7 +70,8 @@ impl H1 {
             has_answered: false,
             head_only: false,
             chunked_request: false,
-            waiting: BytesMut::new(),
+            room,
+            most_read: 0,
             content: Content::Unknown,
             with_head: true,
             keep,
@@ -78,21 +80,25 @@ impl H1 {
     }
 
     /// What is kept of it, if its answer was whole and nothing else came.
-    pub fn reusable(mut self) -> Option<(Wire, PoolKey, Arc<Reach>)> {
-        let clean = self.is_done() && self.keep && self.waiting.is_empty();
+    pub fn reusable(mut self, rooms: &Rooms) -> Option<(Wire, PoolKey, Arc<Reach>)> {
+        let clean = self.is_done() && self.keep && self.room.answer.is_empty();
+        if clean {
+            rooms.put(self.room, self.most_read);
+        }
         clean.then_some((self.wire, self.place, self.reach))
     }
 
     /// What it consists of, for what comes behind HTTP.
     pub fn into_raw(self) -> (Wire, BytesMut) {
-        (self.wire, self.waiting)
+        (self.wire, self.room.answer)
     }
 
     /// Sends a request's head.
     pub async fn send(&mut self, head: &RequestHead) -> Result<(), Failure> {
         self.head_only = head.method == Method::HEAD;
         self.chunked_request = head.headers.contains_key(TRANSFER_ENCODING);
-        let mut wire = Vec::with_capacity(1024);
+        let mut wire = mem::take(&mut self.room.request);
+        wire.reserve(1024);
         if head.headers.contains_key(TE) {
             // Its trailers would end here.
             let mut plain = head.clone();
@@ -101,7 +107,9 @@ impl H1 {
         } else {
             head.write_to(&mut wire);
         }
-        self.write(&[&wire]).await
+        let sent = self.write(&[&wire]).await;
+        self.room.request = wire;
+        sent
     }
 
     /// Sends more of a request's content. An origin that takes no more may have answered already: whether it has is
@@ -172,11 +180,11 @@ impl H1 {
     async fn whole_head(&mut self) -> Result<Bytes, Failure> {
         let mut seen = 0;
         loop {
-            let end = answer_head_end(&self.waiting, seen).map_err(|bad| Failure::Origin(bad.to_string()))?;
+            let end = answer_head_end(&self.room.answer, seen).map_err(|bad| Failure::Origin(bad.to_string()))?;
             if let Some(end) = end {
-                return Ok(self.waiting.split_to(end).freeze());
+                return Ok(self.room.answer.split_to(end).freeze());
             }
-            seen = self.waiting.len();
+            seen = self.room.answer.len();
             if self.read_more(HEAD_READ_BYTES).await? == 0 {
                 return Err(Failure::Origin("it closed the connection without an answer".into()));
             }
@@ -185,8 +193,10 @@ impl H1 {
 
     /// Reads some more; 0 at the connection's end.
     async fn read_more(&mut self, room: usize) -> Result<usize, Failure> {
-        self.waiting.reserve(room);
-        let read = self.wire.stream.read_buf(&mut self.waiting).await;
+        let answer = &mut self.room.answer;
+        self.most_read = self.most_read.max(answer.len() + room);
+        answer.reserve(room);
+        let read = self.wire.stream.read_buf(answer).await;
         let read =
             read.map_err(|error| Failure::Origin(format!("its connection failed: {}", handshake::reason(&error))))?;
         self.has_answered |= read > 0;
@@ -217,17 +227,19 @@ impl H1 {
                 Content::Unknown | Content::Ended => return Ok(None),
                 Content::Framed(walk) => {
                     let bad = |_| Failure::Origin("its answer is malformed".into());
-                    let with_head = std::mem::take(&mut self.with_head);
-                    let piece = walk.next_data(&mut self.waiting).map_err(bad)?;
+                    let with_head = mem::take(&mut self.with_head);
+                    let piece = walk.next_data(&mut self.room.answer).map_err(bad)?;
                     if piece.is_some() || walk.done() {
-                        let piece = piece.map(|piece| gathered(piece, walk, &mut self.waiting));
+                        let piece = piece.map(|piece| gathered(piece, walk, &mut self.room.answer));
                         let copied = |piece: &Bytes| with_head && piece.len() < COPIED_BYTES;
                         return Ok(
                             piece.map(|piece| if copied(&piece) { Bytes::copy_from_slice(&piece) } else { piece })
                         );
                     }
                 }
-                Content::UntilClose if !self.waiting.is_empty() => return Ok(Some(self.waiting.split().freeze())),
+                Content::UntilClose if !self.room.answer.is_empty() => {
+                    return Ok(Some(self.room.answer.split().freeze()));
+                }
                 Content::UntilClose => {}
             }
             if self.read_more(self.room()).await? > 0 {

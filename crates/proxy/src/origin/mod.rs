@@ -12,6 +12,7 @@ mod health;
 mod origins;
 mod reach;
 mod resolve;
+mod rooms;
 mod session;
 mod system;
 mod trust;

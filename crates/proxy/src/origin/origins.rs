@@ -17,6 +17,7 @@ use super::group::{Group, Groups};
 use super::h1::H1;
 use super::h2::H2;
 use super::reach::{ALPN_HTTP2, Reach};
+use super::rooms::{Room, Rooms};
 use super::session::{Session, Sessions};
 use super::wire::{Pool, PoolKey, Stream, Wire};
 use super::{Behind, Destination, Trust, handshake};
@@ -28,6 +29,7 @@ use crate::neighbours::Neighbours;
 /// All that the proxy knows of origins, and its connections to them.
 pub(crate) struct Origins {
     pool: Arc<Pool>,
+    rooms: Rooms,
     sessions: Arc<Sessions>,
     groups: Groups,
     limits: Limits,
@@ -74,6 +76,7 @@ impl Origins {
         let sessions = Arc::new(Sessions::new(clock.clone()));
         Origins {
             pool,
+            rooms: Rooms::default(),
             sessions,
             groups: Groups::default(),
             limits,
@@ -164,12 +167,12 @@ impl Origins {
                 return Ok(Connection::h2(H2::new(seat, reach.clone(), tls), address, true));
             }
             if let Some(wire) = self.pool.take(&place) {
-                return Ok(Connection::h1(H1::new(wire, place, reach.clone(), true), address, true));
+                return Ok(Connection::h1(H1::new(wire, place, reach.clone(), self.rooms.take(), true), address, true));
             }
         }
         let (wire, http2) = self.open(destination, target, address).await?;
         if !http2 {
-            return Ok(Connection::h1(H1::new(wire, place, reach.clone(), !single), address, false));
+            return Ok(Connection::h1(H1::new(wire, place, reach.clone(), self.rooms.take(), !single), address, false));
         }
         let session = Session::begin(wire, &self.clock).await?;
         let seat = session.seat().ok_or_else(|| Failure::Origin("HTTP/2 ended as it began".into()))?;
@@ -203,7 +206,7 @@ impl Origins {
 
     /// Gives a connection back, to be used again if its answer was whole and nothing else came.
     pub fn release(&self, connection: Connection) {
-        if let Some((wire, place, reach)) = connection.reusable() {
+        if let Some((wire, place, reach)) = connection.reusable(&self.rooms) {
             self.pool.put(place, wire, reach.keep, reach.keep_for);
         }
     }
@@ -223,7 +226,8 @@ pub(crate) fn over(
 ) -> Connection {
     let secured = destination.tls.then_some(destination.host.as_str());
     let place = PoolKey::new(&target.counts, target.reach.mark, secured, address);
-    Connection::h1(H1::new(Wire::new(stream, &target.counts), place, target.reach.clone(), false), address, false)
+    let wire = Wire::new(stream, &target.counts);
+    Connection::h1(H1::new(wire, place, target.reach.clone(), Room::default(), false), address, false)
 }
 
 /// TLS with a destination that wants it, and whether HTTP/2 is to be spoken then.

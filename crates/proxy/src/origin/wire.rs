@@ -168,12 +168,9 @@ impl Pool {
 
 impl Idle {
     fn take(&mut self, place: &PoolKey) -> Option<(Wire, Instant)> {
-        let kept = self.kept.get_mut(place)?;
-        let taken = kept.pop_back();
+        let taken = self.kept.get_mut(place)?.pop_back();
         self.count -= usize::from(taken.is_some());
-        if kept.is_empty() {
-            self.kept.remove(place);
-        }
+        // A place without any is cleared by the sweep, which comes as long as there are places: as a rule the connection comes back before.
         taken
     }
 

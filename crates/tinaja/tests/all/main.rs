@@ -25,6 +25,7 @@ mod cluster_reads;
 mod collapse;
 mod config;
 mod corrupt;
+mod costs;
 mod curl;
 mod dashboard;
 mod disk_flags;
