@@ -29,7 +29,7 @@ pub(super) const QUEUE_BYTES: usize = 1024 * 1024;
 pub(super) const SHORT_QUEUE_BYTES: usize = 64 * 1024;
 
 /// So many streams are answered where they were accepted, one behind the other, before others have their turn on this thread.
-pub(super) const IN_A_ROW: u32 = 64;
+pub(super) const IN_A_ROW: u32 = 16;
 
 /// Of an answer's content, what `h2` takes before the client's connection does: two full frames, so that one is on its
 /// way while the next is fetched. More would be held for each stream of a client that reads slowly.
