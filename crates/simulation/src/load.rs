@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tinaja_proxy::Simulated;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::client::{Answer, Client, Reads, Request};
 use crate::events::Events;
-use crate::network::Net;
+use crate::network::{End, Net};
 use crate::objects::Version;
 use crate::oracle::Oracle;
 use crate::random::Random;
@@ -40,6 +41,8 @@ pub struct World {
     pub requests: AtomicU64,
     pub failed: AtomicU64,
     pub hits: AtomicU64,
+    /// Requests over HTTP/2.
+    pub over_http2: AtomicU64,
 }
 
 /// One request, and what it is about.
@@ -65,6 +68,9 @@ impl World {
 
     /// One client's visit: some requests on one connection.
     pub async fn visit(self: Arc<Self>, resource: usize, mut random: Random) {
+        if random.per_mille(300) {
+            return self.visit_over_http2(resource, random).await;
+        }
         let Some(mut client) = self.connect(&mut random) else { return };
         for _ in 0..random.within(1..4) {
             let other = random.below(self.oracle().resources.len() as u64) as usize;
@@ -82,13 +88,38 @@ impl World {
         }
     }
 
+    /// One client's visit over HTTP/2: its requests may be answered at once.
+    async fn visit_over_http2(self: Arc<Self>, resource: usize, mut random: Random) {
+        let Some(near) = self.line(&mut random) else { return };
+        let Some(mut client) = Client::h2(near, self.epoch.load(SeqCst), random.fork()).await else { return };
+        let mut streams = JoinSet::new();
+        for _ in 0..random.within(1..9) {
+            let other = random.below(self.oracle().resources.len() as u64) as usize;
+            let asks = self.asks(if random.per_mille(600) { resource } else { other }, &mut random);
+            let Some(mut stream) = client.another() else { return };
+            let world = self.clone();
+            self.over_http2.fetch_add(1, SeqCst);
+            streams.spawn(async move { world.ask(&mut stream, asks).await });
+            if random.per_mille(500) {
+                streams.join_next().await;
+            }
+        }
+        while streams.join_next().await.is_some() {}
+    }
+
     /// A connection to the proxy, if there is one.
     pub fn connect(&self, random: &mut Random) -> Option<Client> {
+        let near = self.line(random)?;
+        Some(Client::h1(near, self.epoch.load(SeqCst), random.fork()))
+    }
+
+    /// The client's end of it.
+    fn line(&self, random: &mut Random) -> Option<End> {
         let proxy = self.door.lock().clone()?;
         let (near, far) = self.net.pair();
         let from = IpAddr::V4(Ipv4Addr::new(10, 0, 0, random.within(1..6) as u8));
         tokio::spawn(proxy.answer(Box::new(far), from));
-        Some(Client::on(near, self.epoch.load(SeqCst), random.fork()))
+        Some(near)
     }
 
     /// A GET of all of a resource.
@@ -148,7 +179,8 @@ impl World {
         let asked = Instant::now();
         self.requests.fetch_add(1, SeqCst);
         let answered = timeout(ENDS, client.ask(&asks.request, asks.reads)).await;
-        let excused = self.excuses || self.epoch.load(SeqCst) != client.epoch || matches!(asks.reads, Reads::Until(_));
+        let gone = self.epoch.load(SeqCst) != client.epoch || client.was_sent_away();
+        let excused = self.excuses || gone || matches!(asks.reads, Reads::Until(_));
         let Ok(answer) = answered else {
             if client.has_vanished() {
                 self.failed.fetch_add(1, SeqCst);

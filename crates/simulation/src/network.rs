@@ -229,9 +229,20 @@ impl End {
 }
 
 impl End {
+    /// What can be asked of its connection, whoever has the end.
+    pub fn line(&self) -> Line {
+        Line(self.ways.clone())
+    }
+}
+
+/// A connection, seen from outside.
+#[derive(Clone)]
+pub struct Line(Ways);
+
+impl Line {
     /// Whether what either end says is lost, which nobody can tell from the other's silence.
     pub fn has_vanished(&self) -> bool {
-        self.ways.lock().iter().any(|way| way.vanished)
+        self.0.lock().iter().any(|way| way.vanished)
     }
 }
 

@@ -110,17 +110,28 @@ impl Origin {
         let mut asked = Asked { method, resource, variant: 0, fields, closes: false };
         asked.variant = asked.field("x-kind").and_then(|kind| kind.parse().ok()).unwrap_or(0) % variants;
         asked.closes = asked.field("connection").is_some_and(|said| said.contains("close"));
-        let mut length: usize = asked.field("content-length").map_or(0, |length| length.parse().expect("a length"));
-        assert!(asked.field("transfer-encoding").is_none(), "no client sends chunks");
-        while length > 0 {
-            if read.is_empty() && end.read_buf(read).await.ok()? == 0 {
-                return None;
-            }
-            let count = length.min(read.len());
-            read.drain(..count);
-            length -= count;
+        if asked.field("transfer-encoding").is_none() {
+            let length = asked.field("content-length").map_or(0, |length| length.parse().expect("a length"));
+            pass_over(end, read, length).await?;
+            return Some(asked);
         }
-        Some(asked)
+        loop {
+            let size = loop {
+                if let Some(at) = read.windows(2).position(|two| two == b"\r\n") {
+                    let line: Vec<u8> = read.drain(..at + 2).collect();
+                    let size = std::str::from_utf8(&line[..at]).expect("a size in ASCII");
+                    break usize::from_str_radix(size, 16).expect("the size of a chunk");
+                }
+                if end.read_buf(read).await.ok()? == 0 {
+                    return None;
+                }
+            };
+            // With the end of its line; the last one has no trailers.
+            pass_over(end, read, size + 2).await?;
+            if size == 0 {
+                return Some(asked);
+            }
+        }
     }
 
     async fn one(
@@ -256,4 +267,17 @@ pub async fn change_now_and_then(origin: Arc<Origin>, mean_ms: u64) {
         drop(oracle);
         origin.events.note("changes", &[resource as u64, number]);
     }
+}
+
+/// Reads so many bytes, which say nothing; `None` if there are fewer.
+async fn pass_over(end: &mut End, read: &mut Vec<u8>, mut length: usize) -> Option<()> {
+    while length > 0 {
+        if read.is_empty() && end.read_buf(read).await.ok()? == 0 {
+            return None;
+        }
+        let count = length.min(read.len());
+        read.drain(..count);
+        length -= count;
+    }
+    Some(())
 }

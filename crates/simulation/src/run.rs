@@ -37,6 +37,8 @@ pub struct Report {
     pub failed: u64,
     /// See there.
     pub hits: u64,
+    /// Those over HTTP/2.
+    pub over_http2: u64,
     /// Heads that the origin sent.
     pub asked: usize,
     /// What was not as it must be.
@@ -86,6 +88,7 @@ async fn simulate(plan: &Plan, aloud: bool, panics: Panics) -> Report {
         requests: AtomicU64::new(0),
         failed: AtomicU64::new(0),
         hits: AtomicU64::new(0),
+        over_http2: AtomicU64::new(0),
     });
     let changing = tokio::spawn(change_now_and_then(origin.clone(), plan.change_ms));
     let mut server = Server::new(plan, &house, &world, random.fork());
@@ -121,8 +124,9 @@ async fn simulate(plan: &Plan, aloud: bool, panics: Panics) -> Report {
     let (hash, count) = events.hash();
     let asked = origin.oracle.lock().answers();
     let faults = std::mem::take(&mut *world.faults.lock());
-    let [requests, failed, hits] = [&world.requests, &world.failed, &world.hits].map(|count| count.load(SeqCst));
-    Report { hash, events: count, simulated, requests, failed, hits, asked, faults }
+    let counts = [&world.requests, &world.failed, &world.hits, &world.over_http2];
+    let [requests, failed, hits, over_http2] = counts.map(|count| count.load(SeqCst));
+    Report { hash, events: count, simulated, requests, failed, hits, over_http2, asked, faults }
 }
 
 /// After all faults are over everything must be right, and what may be stored must be.

@@ -36,6 +36,7 @@ struct All {
     requests: u64,
     failed: u64,
     hits: u64,
+    over_http2: u64,
     asked: u64,
     events: u64,
     found: Vec<String>,
@@ -48,6 +49,7 @@ impl All {
         self.requests += report.requests;
         self.failed += report.failed;
         self.hits += report.hits;
+        self.over_http2 += report.over_http2;
         self.asked += report.asked as u64;
         self.events += report.events;
         // One leads to others.
@@ -89,11 +91,12 @@ fn seeds_hold() {
     let all = all.into_inner().unwrap();
     let (took, hours) = (began.elapsed().as_secs_f64(), all.simulated.as_secs_f64() / 3600.0);
     println!(
-        "{} seeds: {hours:.1} simulated hours in {took:.1} s with {threads} threads, {:.2} a second; {} requests, {} of them hits, {} \
-         without a whole answer; {} heads of the origin; {} events",
+        "{} seeds: {hours:.1} simulated hours in {took:.1} s with {threads} threads, {:.2} a second; {} requests, {} of them over \
+         HTTP/2, {} hits, {} without a whole answer; {} heads of the origin; {} events",
         all.seeds,
         hours / took,
         all.requests,
+        all.over_http2,
         all.hits,
         all.failed,
         all.asked,

@@ -22,27 +22,32 @@ const STREAMS: usize = 32;
 
 const KINDS: [Kind; 4] = [Kind::TinajaByTls, Kind::NginxByTls, Kind::NginxByTlsWithOpenFiles, Kind::H2o];
 
-/// Measures both sizes. `before` is another Tinaja to measure too: an older one.
-pub fn measure(before: Option<&Path>) -> Vec<Line> {
+/// Measures both sizes. `program` is the Tinaja that is measured, `before` another one to measure too: an older one.
+pub fn measure(program: &Path, before: Option<&Path>) -> Vec<Line> {
     let dir = TempDir::new().unwrap();
     let tls = certificates(dir.path());
     [("HTTP/2 hit of 8 KiB", BODY_BYTES), ("HTTP/2 hit of 300 bytes", SMALL_BYTES)]
         .into_iter()
         .map(|(what, body_bytes)| {
-            let line = of_size(what, body_bytes, &tls, before);
+            let line = of_size((what, body_bytes), &tls, program, before);
             eprintln!("{}", line.text());
             line
         })
         .collect()
 }
 
-fn of_size(what: &'static str, body_bytes: usize, tls: &Certificates, before: Option<&Path>) -> Line {
+fn of_size(
+    (what, body_bytes): (&'static str, usize),
+    tls: &Certificates,
+    program: &Path,
+    before: Option<&Path>,
+) -> Line {
     let origin = origin::start(body_bytes);
     let mut kinds = KINDS.to_vec();
-    let mut servers: Vec<_> = KINDS.iter().map(|kind| start(*kind, origin, body_bytes, tls)).collect();
+    let mut servers: Vec<_> = KINDS.iter().map(|kind| start(*kind, program, origin, body_bytes, tls)).collect();
     if let Some(program) = before {
         kinds.push(Kind::OlderByTls);
-        servers.push(Server::older_by_tls(program, origin, tls));
+        servers.push(Server::tinaja_by_tls(program, origin, tls));
     }
     for server in &servers {
         load::pin(server.pid(), SERVED);
@@ -62,7 +67,10 @@ fn of_size(what: &'static str, body_bytes: usize, tls: &Certificates, before: Op
     line
 }
 
-fn start(kind: Kind, origin: SocketAddr, body_bytes: usize, tls: &Certificates) -> Server {
+fn start(kind: Kind, program: &Path, origin: SocketAddr, body_bytes: usize, tls: &Certificates) -> Server {
+    if kind == Kind::TinajaByTls {
+        return Server::tinaja_by_tls(program, origin, tls);
+    }
     let files: Vec<_> = (0..FEW).map(|at| (path(at), vec![b'b'; body_bytes])).collect();
     Server::start_by_tls(kind, origin, tls, &files)
 }
@@ -85,7 +93,7 @@ pub fn keep_busy(server: &str, time: Duration) {
     let dir = TempDir::new().unwrap();
     let tls = certificates(dir.path());
     let origin = origin::start(BODY_BYTES);
-    let server = start(kind, origin, BODY_BYTES, &tls);
+    let server = start(kind, Path::new(env!("CARGO_BIN_EXE_tinaja")), origin, BODY_BYTES, &tls);
     load::pin(server.pid(), SERVED);
     load::pin(std::process::id(), LOADING);
     asked(&server, &tls, BODY_BYTES, (0..FEW).map(path).collect());

@@ -5,7 +5,8 @@
 //! `cargo bench -p tinaja -- --only memory --server tinaja --seconds 30` keeps one server busy and prints its process.
 //!
 //! `cargo bench -p tinaja -- --http2` measures memory hits over HTTP/2 by TLS beside nginx and H2O, and writes `docs/bench/http2.md`;
-//! `--before PROGRAM` adds another program of ours, in the same rounds.
+//! `--before PROGRAM` adds another program of ours, in the same rounds, and `--program PROGRAM` measures that one in place of the one that cargo has built: what
+//! `scripts/release` builds, as packages have it.
 //!
 //! `cargo bench -p tinaja -- --intercepted` measures hits, handshakes and certificates of an intercepting proxy beside nginx, which ends TLS, and
 //! beside Squid, and writes `docs/bench/intercepted.md`. Squid with TLS is Debian's `squid-openssl`, which apt fetches and which is unpacked
@@ -46,7 +47,9 @@ fn main() {
     let value = |name: &str| flags.iter().position(|flag| flag == name).and_then(|at| flags.get(at + 1));
     load::pin(std::process::id(), LOADING);
     if flags.iter().any(|flag| flag == "--http2") {
-        return report::write_http2(&http2::measure(value("--before").map(Path::new)));
+        let program = value("--program").map_or(env!("CARGO_BIN_EXE_tinaja"), String::as_str);
+        let lines = http2::measure(Path::new(program), value("--before").map(Path::new));
+        return report::write_http2(&lines, value("--program").is_some());
     }
     if flags.iter().any(|flag| flag == "--intercepted") {
         return report::write_intercepted(&intercepted::measure());

@@ -66,14 +66,19 @@ fn write_page(name: &str, above: &str, lines: &[Line]) {
 }
 
 /// Writes what was measured over HTTP/2.
-pub fn write_http2(lines: &[Line]) {
+pub fn write_http2(lines: &[Line], is_given: bool) {
     let (today, nginx) = (said("date", "+%F"), said("/usr/sbin/nginx", "-v").replace("nginx version: ", ""));
     let h2o = said("/usr/bin/h2o", "--version");
     let h2o = h2o.lines().next().unwrap_or_default().replace(" version ", " ");
+    let by = if is_given {
+        "`scripts/release` and `cargo bench -p tinaja -- --http2 --program target/optimised/tinaja`"
+    } else {
+        "`cargo bench -p tinaja -- --http2`"
+    };
     let above = format!(
         "# Processor time of a hit over HTTP/2
 
-{today}, by `cargo bench -p tinaja -- --http2`, beside {nginx} and {h2o}, on a virtual machine of 2 cores.
+{today}, by {by}, beside {nginx} and {h2o}, on a virtual machine of 2 cores.
 
 Each server has one worker, and all its threads on one core; the client is on the other. It is one thread that speaks HTTP/2 by TLS 1.3 over 4
 connections, with 32 requests at once on each, and compares every body. 100 objects are requested 60,000 times a round; all are hits.

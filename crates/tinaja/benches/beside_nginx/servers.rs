@@ -143,7 +143,6 @@ impl Server {
     /// The same by TLS and HTTP/2. `files` are what servers of files serve, below their root.
     pub fn start_by_tls(kind: Kind, origin: SocketAddr, tls: &Certificates, files: &[(String, Vec<u8>)]) -> Server {
         match kind {
-            Kind::TinajaByTls => tinaja_by_tls(Path::new(env!("CARGO_BIN_EXE_tinaja")), origin, tls),
             Kind::NginxByTls => nginx_by(origin, "", TempDir::new().unwrap(), Some(tls)),
             Kind::NginxByTlsWithOpenFiles => nginx_by(origin, OPEN_FILES, TempDir::new().unwrap(), Some(tls)),
             Kind::H2o => h2o(tls, files),
@@ -151,8 +150,8 @@ impl Server {
         }
     }
 
-    /// Another program of Tinaja's, as [`Kind::TinajaByTls`].
-    pub fn older_by_tls(program: &Path, origin: SocketAddr, tls: &Certificates) -> Server {
+    /// A program of Tinaja's, as [`Kind::TinajaByTls`].
+    pub fn tinaja_by_tls(program: &Path, origin: SocketAddr, tls: &Certificates) -> Server {
         tinaja_by_tls(program, origin, tls)
     }
 

@@ -1,67 +1,22 @@
-//! A client on one connection: what it asks, and what comes back, byte by byte.
+//! HTTP/1.1, byte by byte.
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
+use super::{Answer, Reads, Request};
 use crate::network::End;
 use crate::random::Random;
 
-/// A request.
-#[derive(Clone, Debug)]
-pub struct Request {
-    pub method: &'static str,
-    pub path: String,
-    /// Lines, each with its end.
-    pub fields: String,
-    pub body: Bytes,
-}
-
-/// How a client reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
-    Well,
-    /// With pauses of up to so long.
-    Slowly(Duration),
-    /// Leaves after so many bytes.
-    Until(usize),
-}
-
-/// What has come of an answer.
-#[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub fields: Vec<(String, String)>,
-    pub body: Vec<u8>,
-    /// All of it has come.
-    pub is_whole: bool,
-}
-
-impl Answer {
-    pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(there, _)| there == name).map(|(_, value)| value.as_str())
-    }
-}
-
-/// A connection to the proxy.
-pub struct Client {
+/// A connection.
+pub struct H1 {
     end: End,
-    /// Which of the proxies it is to, one after the other.
-    pub epoch: u64,
     waiting: Vec<u8>,
     random: Random,
 }
 
-impl Client {
-    pub fn on(end: End, epoch: u64, random: Random) -> Client {
-        Client { end, epoch, waiting: Vec::new(), random }
-    }
-
-    /// Whether its connection is dead without a word.
-    pub fn has_vanished(&self) -> bool {
-        self.end.has_vanished()
+impl H1 {
+    pub fn on(end: End, random: Random) -> H1 {
+        H1 { end, waiting: Vec::new(), random }
     }
 
     /// Asks, and reads what comes; `None` if that is no whole head. An answer that is not whole leaves the connection useless.
