@@ -15,6 +15,9 @@ use crate::refusal::Refusal;
 /// Fields that belong to an HTTP/1 connection (RFC 9113 8.2.2). TE is among those that may say one thing.
 const CONNECTION_FIELDS: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
+/// What a head has besides its host, its path and its fields, at most: a long method needs more, and gets it.
+const OTHER_BYTES: usize = 96;
+
 /// The HTTP/1.1 head of a request, in absolute form, to be judged by [`crate::judge::judge`]. `content` says whether
 /// anything follows the head.
 ///
@@ -22,7 +25,6 @@ const CONNECTION_FIELDS: [&str; 5] = ["connection", "keep-alive", "proxy-connect
 pub fn head(request: &Parts, content: bool) -> Result<Bytes, Refusal> {
     let (method, uri, headers) = (&request.method, &request.uri, &request.headers);
     refuse_connection_fields(headers)?;
-    let mut head = Vec::with_capacity(1024);
     let host = host_of(request)?;
     // The parts of the target come apart, and must not be able to run into each other.
     let path = uri.path_and_query().map(|path| path.as_str()).unwrap_or_default();
@@ -38,6 +40,9 @@ pub fn head(request: &Parts, content: bool) -> Result<Bytes, Refusal> {
         return Err(Refusal::Authority);
     }
     let [scheme, host_part, path] = target;
+    // Room for all of it: of a long head each step on the way to its length would stay behind in the heap.
+    let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    let mut head = Vec::with_capacity(OTHER_BYTES + 2 * host.len() + path.len() + fields);
     for part in [method.as_str().as_bytes(), b" ", scheme, host_part, path, b" HTTP/1.1\r\n"] {
         head.extend_from_slice(part);
     }

@@ -407,6 +407,7 @@ impl Pending {
         if let Some((_, goes)) = &mut self.waiter
             && Pin::new(goes).poll(cx).is_ready()
         {
+            (self.waiter, self.bytes) = (None, 0);
             return Err(LetGo);
         }
         if bytes == self.bytes && !moved {
@@ -422,11 +423,24 @@ impl Pending {
         }
         self.leave();
         if bytes > 0 {
-            let (number, mut goes) = self.held.wait(bytes)?;
-            // So that this task is woken.
-            let _ = Pin::new(&mut goes).poll(cx);
-            (self.waiter, self.bytes) = (Some((number, goes)), bytes);
+            let entered = self.held.wait(bytes)?;
+            self.enter(bytes, entered, cx)?;
         }
+        Ok(())
+    }
+
+    /// Errors: another has needed the room already.
+    fn enter(
+        &mut self,
+        bytes: usize,
+        (number, mut goes): (u64, oneshot::Receiver<()>),
+        cx: &mut Context<'_>,
+    ) -> Result<(), LetGo> {
+        // So that this task is woken.
+        if Pin::new(&mut goes).poll(cx).is_ready() {
+            return Err(LetGo);
+        }
+        (self.waiter, self.bytes) = (Some((number, goes)), bytes);
         Ok(())
     }
 

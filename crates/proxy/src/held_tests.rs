@@ -146,6 +146,24 @@ async fn what_waits_beside_requests_goes_in_its_turn() {
     assert_eq!(held.bytes(), 0);
 }
 
+/// One was let go by another thread before it had asked to be woken, which went unnoticed, and when it asked once more the connection's task panicked.
+#[tokio::test]
+async fn what_is_let_go_as_it_begins_to_wait_is_told_so() {
+    let held = Held::new(100);
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let mut one = held.pending();
+    let entered = held.wait(60).unwrap();
+    let _other = held.keep(60).unwrap();
+    assert_eq!(one.enter(60, entered, &mut cx), Err(LetGo));
+    // Whoever asks again begins anew.
+    assert_eq!(one.poll(30, false, &mut cx), Ok(()));
+    assert_eq!(held.bytes(), 90);
+    let _third = held.keep(40).unwrap();
+    assert_eq!(one.poll(30, false, &mut cx), Err(LetGo));
+    assert_eq!(one.poll(0, false, &mut cx), Ok(()));
+    assert_eq!(held.bytes(), 100);
+}
+
 /// A client that takes nothing and asks for one small thing after the other was the youngest each time, and others went for it.
 #[test]
 fn whoever_takes_nothing_and_gathers_more_keeps_its_place() {

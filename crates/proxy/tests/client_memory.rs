@@ -185,6 +185,40 @@ fn streams_with_closed_windows() {
     stage.is_bounded("120 streams with closed windows", 120 * (142 << 10));
 }
 
+/// Streams that were small when they were counted had heads of 60 KB, some MB of these were read before the first was looked at, and those that were refused
+/// waited for a window: the kernel ended a proxy with 64, 128 and 256 MiB.
+#[test]
+fn streams_with_closed_windows_and_long_heads() {
+    let stage = Stage::set();
+    let host = stage.origin.address.to_string();
+    let long = vec![b'x'; 60_000];
+    let fields: [(&str, &[u8]); 5] = [
+        (":method", b"GET"),
+        (":scheme", b"http"),
+        (":authority", host.as_bytes()),
+        (":path", b"/large"),
+        ("x-long", &long),
+    ];
+    let block = block(&fields);
+    let parts: Vec<_> = block.chunks(16_384).collect();
+    let mut stalled = Vec::new();
+    for _ in 0..6 {
+        let mut frames = Frames::connect(stage.proxy.address, &[(4, 0)]);
+        for stream in 0..20 {
+            for (at, part) in parts.iter().enumerate() {
+                let ends = if at + 1 == parts.len() { END_HEADERS } else { 0 };
+                let (kind, flags) = if at == 0 { (HEADERS, END_STREAM | ends) } else { (CONTINUATION, ends) };
+                // Whoever is let go while it sends is told so.
+                frames.send(kind, flags, 2 * stream + 1, part);
+            }
+        }
+        stalled.push(frames);
+        stage.serves();
+    }
+    stage.serves();
+    stage.is_bounded("120 streams with closed windows and heads of 60 KB", 120 * (220 << 10));
+}
+
 #[test]
 fn heads_without_an_end() {
     let stage = Stage::set();

@@ -127,6 +127,25 @@ impl H2 {
         }
     }
 
+    /// An answer that nobody waits for: where the client does not take all of it at once, it breaks off.
+    pub fn begin_at_once(&mut self, head: &ResponseHead, body: Bytes) -> Result<(), Left> {
+        let head = response(head);
+        self.progress = self.progress_of(&head);
+        self.place = None;
+        let ends = self.progress == Progress::Whole || body.is_empty();
+        let mut sending = self.respond.send_response(head, ends).map_err(|_| Left)?;
+        if !ends {
+            sending.reserve_capacity(body.len());
+            if sending.capacity() < body.len() {
+                return Err(Left);
+            }
+            self.sent_bytes = body.len() as u64;
+            sending.send_data(self.queue.put(body), true).map_err(|_| Left)?;
+        }
+        self.progress = Progress::Whole;
+        Ok(())
+    }
+
     /// An answer that ends with its head, as a call that failed at once does.
     pub fn begin_and_end(&mut self, head: &ResponseHead) -> Result<(), Left> {
         (self.progress, self.place) = (Progress::Whole, None);

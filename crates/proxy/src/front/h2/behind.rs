@@ -69,14 +69,20 @@ impl Behind {
         (!self.is_node && self.held.is_tight()).then_some(LEAST_SEND_BUFFER_BYTES)
     }
 
-    /// Counts what waits now: `unsent` bytes below `h2`, and what `h2` has of answers. Each of so many streams that are being carried
-    /// out has counted what `h2` may have of its own.
+    /// Counts what waits now: `unsent` bytes below `h2`, what `h2` has of answers, and heads that are `unseen`. Each of so many streams that are
+    /// being carried out has counted what `h2` may have of its own.
     ///
     /// Errors: there is no room for it, or another needed it more.
-    pub fn look(&mut self, unsent: usize, streams: usize, clock: &Clock, cx: &mut Context<'_>) -> Result<(), LetGo> {
+    pub fn look(
+        &mut self,
+        (unsent, unseen): (usize, usize),
+        streams: usize,
+        clock: &Clock,
+        cx: &mut Context<'_>,
+    ) -> Result<(), LetGo> {
         let moved = self.queue.moved();
         let has_moved = moved != self.moved || unsent < self.unsent;
-        let bytes = unsent + self.over(streams);
+        let bytes = unsent + self.over(streams) + unseen;
         if has_moved || self.waited == 0 {
             self.took = clock.now();
         }

@@ -11,6 +11,9 @@ use h2::server::Builder;
 /// answer is 431; beyond four times as much, and beyond 5 CONTINUATION frames, `h2` closes the connection.
 const HEADER_LIST_BYTES: u32 = tinaja_http::limits::MAX_HEAD_BYTES as u32;
 
+/// Of heads of requests, so much is read of one connection before somebody looks at them: one long head, or some hundred as browsers send them.
+pub(super) const UNSEEN_HEAD_BYTES: usize = tinaja_http::limits::MAX_HEAD_BYTES;
+
 /// Content that a client may send ahead on one stream: enough for 10 Mbit/s at a fifth of a second.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::limits::{Buckets, Flood, SMALL_DATA_BYTES};
+use super::limits::{Buckets, Flood, SMALL_DATA_BYTES, UNSEEN_HEAD_BYTES};
 
 /// The connection preface (RFC 9113 3.4).
 pub(in crate::front) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -36,6 +36,10 @@ pub(super) struct Meter {
     ends_head: bool,
     /// Since when a header block has been on its way.
     pub head_since: Option<Instant>,
+    /// What header blocks have brought.
+    heads: Heads,
+    /// The last stream that was opened.
+    opened: u32,
     /// A request came that has content behind its head.
     pub brings_content: bool,
     /// The first limit that was exceeded.
@@ -50,6 +54,26 @@ pub(super) struct Meter {
     hidden: Vec<Range<usize>>,
 }
 
+/// Bytes of header blocks that `h2` has, and that nobody has looked at.
+#[derive(Debug, Default)]
+struct Heads {
+    /// Of the block that is on its way.
+    block: usize,
+    /// Of whole blocks that open streams.
+    unseen: usize,
+    /// Of blocks behind content, which `h2` has as long as their streams.
+    trailers: usize,
+    /// The block on its way is one of these.
+    is_trailer: bool,
+}
+
+impl Heads {
+    fn end_block(&mut self) {
+        let whole = if self.is_trailer { &mut self.trailers } else { &mut self.unseen };
+        *whole += std::mem::take(&mut self.block);
+    }
+}
+
 impl Meter {
     pub fn new(now: Instant) -> Meter {
         let buckets = Buckets::new(now);
@@ -60,6 +84,8 @@ impl Meter {
             buckets,
             ends_head: false,
             head_since: None,
+            heads: Heads::default(),
+            opened: 0,
             brings_content: false,
             flood: None,
             trusted: false,
@@ -86,7 +112,7 @@ impl Meter {
             self.skip -= passed;
             bytes = bytes.get(passed..).unwrap_or_default();
             if self.skip == 0 && self.ends_head {
-                (self.ends_head, self.head_since) = (false, None);
+                self.end_block();
             }
             let wanted = self.head.len() - self.filled;
             let count = wanted.min(bytes.len());
@@ -101,7 +127,30 @@ impl Meter {
             }
         }
         if self.skip == 0 && self.ends_head {
-            (self.ends_head, self.head_since) = (false, None);
+            self.end_block();
+        }
+    }
+
+    fn end_block(&mut self) {
+        (self.ends_head, self.head_since) = (false, None);
+        self.heads.end_block();
+    }
+
+    /// Bytes of header blocks that `h2` has for nobody yet, and of trailers.
+    pub fn unseen_heads(&self) -> usize {
+        self.heads.block + self.heads.unseen + self.heads.trailers
+    }
+
+    /// Whether so many requests wait that no more should be read before somebody looks at them.
+    pub fn has_unseen_requests(&self) -> bool {
+        self.heads.unseen >= UNSEEN_HEAD_BYTES
+    }
+
+    /// All requests have been looked at that came so far; of `streams` some are being carried out.
+    pub fn all_seen(&mut self, streams: usize) {
+        self.heads.unseen = 0;
+        if streams == 0 {
+            self.heads.trailers = 0;
         }
     }
 
@@ -114,7 +163,7 @@ impl Meter {
 
     /// A frame's header is whole.
     fn frame(&mut self, now: Instant) {
-        let [high, middle, low, kind, flags, ..] = self.head;
+        let [high, middle, low, kind, flags, id @ ..] = self.head;
         self.skip = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.is_pong = kind == PING && flags & ACK != 0;
         let buckets = &mut self.buckets;
@@ -127,6 +176,12 @@ impl Meter {
                 self.head_since.get_or_insert(now);
                 self.ends_head = flags & END_HEADERS != 0;
                 self.brings_content |= kind == HEADERS && flags & END_STREAM == 0;
+                if kind == HEADERS {
+                    let stream = u32::from_be_bytes(id) & !(1 << 31);
+                    self.heads.is_trailer = stream <= self.opened;
+                    self.opened = self.opened.max(stream);
+                }
+                self.heads.block += self.skip;
                 return;
             }
             RST_STREAM => (&mut buckets.resets, Flood::Resets),
@@ -221,6 +276,35 @@ mod tests {
                 assert_eq!(came, [&ping[..], expected, &rest].concat(), "{hides} {piece}");
             }
         }
+    }
+
+    /// Streams with heads of 60 KB were counted as small ones, and read as fast as they came: the kernel ended the process.
+    #[test]
+    fn heads_are_counted_until_somebody_looks_at_them() {
+        let (mut meter, now) = meter();
+        let head = |flags, stream: u8, bytes| {
+            let mut frame = frame(HEADERS, flags, &vec![0; bytes]);
+            frame[8] = stream;
+            frame
+        };
+        meter.read(&head(0, 1, 100), now);
+        assert_eq!((meter.unseen_heads(), meter.has_unseen_requests()), (100, false));
+        meter.read(&frame(CONTINUATION, END_HEADERS, &vec![0; UNSEEN_HEAD_BYTES]), now);
+        assert_eq!((meter.unseen_heads(), meter.has_unseen_requests()), (UNSEEN_HEAD_BYTES + 100, true));
+        meter.all_seen(1);
+        assert_eq!((meter.unseen_heads(), meter.has_unseen_requests()), (0, false));
+        // A block that is on its way is nobody's yet, whoever has been looked at.
+        meter.read(&head(0, 3, 300), now);
+        meter.all_seen(1);
+        meter.read(&frame(CONTINUATION, END_HEADERS, &[0; 7]), now);
+        meter.all_seen(2);
+        assert_eq!(meter.unseen_heads(), 0);
+        // Trailers stay as long as there is any stream, and are no reason to read no further: content may be awaited.
+        meter.read(&head(END_HEADERS, 3, UNSEEN_HEAD_BYTES), now);
+        meter.all_seen(1);
+        assert_eq!((meter.unseen_heads(), meter.has_unseen_requests()), (UNSEEN_HEAD_BYTES, false));
+        meter.all_seen(0);
+        assert_eq!(meter.unseen_heads(), 0);
     }
 
     #[test]

@@ -330,6 +330,10 @@ async fn next(
             if let Poll::Ready(accepted) = accepted {
                 return Poll::Ready(Event::Accepted(accepted));
             }
+            // All that came has been looked at. As long as too many are carried out `h2` refuses what comes, and has nothing of it.
+            if !is_full && watch.all_seen(waiting.streams) {
+                continue;
+            }
             // What has been sent meanwhile may have made room for streams that wait, which nobody tells of again.
             if !is_full || behind.is_full(waiting.streams) {
                 break;
@@ -354,7 +358,8 @@ async fn next(
         if let Some(most) = behind.send_buffer() {
             watch.bound_send_buffer(most);
         }
-        if behind.look(watch.waits().1, waiting.streams, clock, cx).is_err() {
+        let (unsent, unseen) = (watch.waits().1, watch.unseen_heads());
+        if behind.look((unsent, unseen), waiting.streams, clock, cx).is_err() {
             return Poll::Ready(Event::LetGo);
         }
         if waiting.alone && !is_sending(connection, watch) {

@@ -21,7 +21,7 @@ use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
 use crate::front::lean::{Lean, MaybePlain, To};
 use crate::front::{Caller, Front};
-use crate::held::STREAM_BYTES;
+use crate::held::{SMALL_HEAD_BYTES, STREAM_BYTES};
 use crate::ids::RequestId;
 use crate::neighbours::{CLIENT, INTERCEPTED, OBJECT};
 use crate::page;
@@ -41,8 +41,13 @@ impl Front {
         let brings_content = !content.is_end_stream();
         let head = http2::head(&parts, brings_content);
         let head_only = parts.method == Method::HEAD;
-        let kept =
-            if caller.neighbour { Some(self.shared.held.nothing()) } else { self.shared.held.keep(STREAM_BYTES) };
+        // A head is there twice: as fields, and as the lines that are judged.
+        let long = head.as_ref().map_or(0, |head| 2 * head.len().saturating_sub(SMALL_HEAD_BYTES));
+        let kept = if caller.neighbour {
+            Some(self.shared.held.nothing())
+        } else {
+            self.shared.held.keep(STREAM_BYTES + long)
+        };
         let crowded = place.is_none() || kept.is_none();
         let patience = self.shared.patience();
         let content = Content::new(content, &parts.headers);
@@ -139,6 +144,10 @@ impl Front {
             Ok(head)
         });
         self.log_failure(caller, began, judged, failure);
+        if matches!(failure, Failure::TooManyConnections) {
+            // There is no room for this client, and none to wait until it has some.
+            return send_at_once(client, head, body);
+        }
         send(client, head, body).await;
     }
 
@@ -168,6 +177,14 @@ async fn send(mut client: H2, head: Result<ResponseHead, BadField>, body: String
     let Ok(head) = head else { return };
     if client.begin(&head, Bytes::from(body)).await.is_err() || client.end().await.is_err() {
         tracing::debug!("the client left before its page");
+    }
+}
+
+/// Sends what the client takes at once of such an answer.
+fn send_at_once(mut client: H2, head: Result<ResponseHead, BadField>, body: String) {
+    let Ok(head) = head else { return };
+    if client.begin_at_once(&head, Bytes::from(body)).is_err() {
+        tracing::debug!("a client that was refused did not take its page");
     }
 }
 

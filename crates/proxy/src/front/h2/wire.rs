@@ -42,6 +42,8 @@ struct Passing {
     unflushed: bool,
     /// What the system held of what was sent when that began.
     full: usize,
+    /// Nothing more was read, because requests wait to be looked at.
+    reads_later: bool,
 }
 
 impl Passing {
@@ -133,6 +135,19 @@ impl Watch {
         }
     }
 
+    /// All requests have been looked at that came so far, and `streams` are being carried out. Whether some more may have come that were not
+    /// read: then `h2` has to be asked again, for nobody is told of these.
+    pub fn all_seen(&self, streams: usize) -> bool {
+        let passing = &mut *self.0.lock();
+        passing.meter.all_seen(streams);
+        std::mem::take(&mut passing.reads_later)
+    }
+
+    /// Bytes of heads that wait to be looked at, and of trailers.
+    pub fn unseen_heads(&self) -> usize {
+        self.0.lock().meter.unseen_heads()
+    }
+
     /// Whether a request with content has come since this was last asked.
     pub fn brings_content(&self) -> bool {
         std::mem::take(&mut self.0.lock().meter.brings_content)
@@ -154,8 +169,9 @@ impl Wire {
     pub fn new(stream: Stream, ahead: BytesMut, trusted: bool, clock: &Clock) -> (Wire, Watch) {
         let mut meter = Meter::new(clock.now());
         meter.trusted = trusted;
-        let passing =
-            Arc::new(Mutex::new(Passing { stream, meter, unsent: None, blocked: false, unflushed: false, full: 0 }));
+        let (unsent, blocked, unflushed, full, reads_later) = (None, false, false, 0, false);
+        let passing = Passing { stream, meter, unsent, blocked, unflushed, full, reads_later };
+        let passing = Arc::new(Mutex::new(passing));
         (Wire { passing: passing.clone(), ahead, clock: clock.clone(), lingering: None }, Watch(passing))
     }
 }
@@ -163,9 +179,14 @@ impl Wire {
 impl AsyncRead for Wire {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let Passing { stream, meter, .. } = &mut *this.passing.lock();
+        let Passing { stream, meter, reads_later, .. } = &mut *this.passing.lock();
         if meter.flood.is_some() {
             // Nothing further is looked at. The connection's task asks for the verdict whenever it has polled.
+            return Poll::Pending;
+        }
+        if meter.has_unseen_requests() {
+            // `h2` reads all there is before it gives out the first request. The connection's task goes on once it has looked at these.
+            *reads_later = true;
             return Poll::Pending;
         }
         let before = buffer.filled().len();
