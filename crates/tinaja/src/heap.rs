@@ -9,7 +9,8 @@ use tinaja_store::Clock;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Starts a thread that returns memory to the system ten to twenty seconds after it was freed. Without it that would wait until somebody allocates.
+/// Starts a thread that returns memory to the system a second or two after it was freed (`.cargo/config.toml`). Without it that would wait until somebody
+/// allocates.
 ///
 /// Call it after everything that must be done before there are threads.
 pub fn give_back(clock: &Clock) {
