@@ -42,7 +42,7 @@ pub(crate) const HTTP2_BYTES: usize = 24 * 1024;
 pub(crate) const STREAM_BYTES: usize = 48 * 1024;
 /// What a tunnel takes besides: what is in flight each way.
 pub(crate) const TUNNEL_BYTES: usize = 32 * 1024;
-/// Heads up to this are part of [`CONNECTION_BYTES`].
+/// Heads up to this are part of [`CONNECTION_BYTES`], and of [`STREAM_BYTES`].
 pub(crate) const SMALL_HEAD_BYTES: usize = 4 * 1024;
 
 /// How many bytes of a body are read at a time: one read of this size costs a disk little more than one of a few KiB, and a client

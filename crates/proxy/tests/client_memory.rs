@@ -219,6 +219,34 @@ fn streams_with_closed_windows_and_long_heads() {
     stage.is_bounded("120 streams with closed windows and heads of 60 KB", 120 * (220 << 10));
 }
 
+/// A frame is said to be of 16 MiB, which nobody takes. It was counted all the same, and everybody else was let go for it.
+#[test]
+fn a_frame_that_is_too_long_lets_nobody_go() {
+    let stage = Stage::set();
+    let mut idle = stage.asks("/small");
+    assert_eq!(start_of_answer(&mut idle), Some(*b"HTTP/1.1 200"));
+    // It counts as idle a second after its answer.
+    std::thread::sleep(Duration::from_millis(1100));
+    for kind in [HEADERS, CONTINUATION] {
+        let mut stream = TcpStream::connect(stage.proxy.address).unwrap();
+        let head = [0xFF, 0xFF, 0xFF, kind, END_STREAM, 0, 0, 0, 1];
+        stream
+            .write_all(&[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &[])[..], &head].concat())
+            .unwrap();
+        // Until it has been told that this is an error.
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut told = Vec::new();
+        while !told.windows(5).any(|five| five == [GOAWAY, 0, 0, 0, 0]) {
+            let mut some = [0; 100];
+            let count = stream.read(&mut some).unwrap();
+            assert!(count > 0, "{told:?}");
+            told.extend_from_slice(&some[..count]);
+        }
+    }
+    stage.serves();
+    assert!(!is_closed(idle), "somebody who was idle was let go");
+}
+
 #[test]
 fn heads_without_an_end() {
     let stage = Stage::set();

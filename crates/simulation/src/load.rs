@@ -41,7 +41,7 @@ pub struct World {
     pub requests: AtomicU64,
     pub failed: AtomicU64,
     pub hits: AtomicU64,
-    /// Requests over HTTP/2.
+    /// Whole answers over HTTP/2.
     pub over_http2: AtomicU64,
 }
 
@@ -98,8 +98,11 @@ impl World {
             let asks = self.asks(if random.per_mille(600) { resource } else { other }, &mut random);
             let Some(mut stream) = client.another() else { return };
             let world = self.clone();
-            self.over_http2.fetch_add(1, SeqCst);
-            streams.spawn(async move { world.ask(&mut stream, asks).await });
+            streams.spawn(async move {
+                if world.ask(&mut stream, asks).await.is_some_and(|answer| answer.is_whole) {
+                    world.over_http2.fetch_add(1, SeqCst);
+                }
+            });
             if random.per_mille(500) {
                 streams.join_next().await;
             }

@@ -37,7 +37,7 @@ pub struct Report {
     pub failed: u64,
     /// See there.
     pub hits: u64,
-    /// Those over HTTP/2.
+    /// Whole answers over HTTP/2.
     pub over_http2: u64,
     /// Heads that the origin sent.
     pub asked: usize,

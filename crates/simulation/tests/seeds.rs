@@ -91,8 +91,8 @@ fn seeds_hold() {
     let all = all.into_inner().unwrap();
     let (took, hours) = (began.elapsed().as_secs_f64(), all.simulated.as_secs_f64() / 3600.0);
     println!(
-        "{} seeds: {hours:.1} simulated hours in {took:.1} s with {threads} threads, {:.2} a second; {} requests, {} of them over \
-         HTTP/2, {} hits, {} without a whole answer; {} heads of the origin; {} events",
+        "{} seeds: {hours:.1} simulated hours in {took:.1} s with {threads} threads, {:.2} a second; {} requests, {} of them answered \
+         whole over HTTP/2, {} hits, {} without a whole answer; {} heads of the origin; {} events",
         all.seeds,
         hours / took,
         all.requests,
@@ -102,6 +102,7 @@ fn seeds_hold() {
         all.asked,
         all.events
     );
+    assert!(all.over_http2 > 0 || all.seeds < 20, "nobody was answered over HTTP/2");
     assert!(all.found.is_empty(), "{} faults:\n{}", all.found.len(), all.found.join("\n"));
 }
 

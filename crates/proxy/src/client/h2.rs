@@ -127,7 +127,7 @@ impl H2 {
         }
     }
 
-    /// An answer that nobody waits for: where the client does not take all of it at once, it breaks off.
+    /// A whole answer that is not waited for: where the client's window has no room for all of it, the stream is reset.
     pub fn begin_at_once(&mut self, head: &ResponseHead, body: Bytes) -> Result<(), Left> {
         let head = response(head);
         self.progress = self.progress_of(&head);

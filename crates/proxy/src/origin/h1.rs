@@ -41,7 +41,7 @@ pub(super) struct H1 {
     chunked_request: bool,
     room: Room,
     /// The most bytes that its room was to hold at once.
-    most_read: usize,
+    most_held: usize,
     content: Content,
     /// What is waiting came with the head.
     with_head: bool,
@@ -71,7 +71,7 @@ impl H1 {
             head_only: false,
             chunked_request: false,
             room,
-            most_read: 0,
+            most_held: 0,
             content: Content::Unknown,
             with_head: true,
             keep,
@@ -83,7 +83,7 @@ impl H1 {
     pub fn reusable(mut self, rooms: &Rooms) -> Option<(Wire, PoolKey, Arc<Reach>)> {
         let clean = self.is_done() && self.keep && self.room.answer.is_empty();
         if clean {
-            rooms.put(self.room, self.most_read);
+            rooms.put(self.room, self.most_held);
         }
         clean.then_some((self.wire, self.place, self.reach))
     }
@@ -98,6 +98,7 @@ impl H1 {
         self.head_only = head.method == Method::HEAD;
         self.chunked_request = head.headers.contains_key(TRANSFER_ENCODING);
         let mut wire = mem::take(&mut self.room.request);
+        wire.clear();
         wire.reserve(1024);
         if head.headers.contains_key(TE) {
             // Its trailers would end here.
@@ -194,7 +195,7 @@ impl H1 {
     /// Reads some more; 0 at the connection's end.
     async fn read_more(&mut self, room: usize) -> Result<usize, Failure> {
         let answer = &mut self.room.answer;
-        self.most_read = self.most_read.max(answer.len() + room);
+        self.most_held = self.most_held.max(answer.len() + room);
         answer.reserve(room);
         let read = self.wire.stream.read_buf(answer).await;
         let read =

@@ -15,7 +15,7 @@ pub(super) const HEAD_READ_BYTES: usize = 16 * 1024;
 /// Rooms that are kept: 320 KiB.
 const MOST: usize = 16;
 
-/// A longer request's head is not kept room for.
+/// Room for a longer head of a request is not kept.
 const REQUEST_BYTES: usize = 4 * 1024;
 
 /// Memory: what one request and its answer's head take.
@@ -39,10 +39,10 @@ impl Rooms {
         self.kept.lock().pop_front().unwrap_or_default()
     }
 
-    /// Keeps a room of which `most_read` bytes were read at once at the most.
-    pub fn put(&self, mut room: Room, most_read: usize) {
+    /// Keeps a room that was to hold `most` bytes of an answer at once.
+    pub fn put(&self, mut room: Room, most: usize) {
         room.request.clear();
-        if most_read > HEAD_READ_BYTES || room.request.capacity() > REQUEST_BYTES {
+        if most > HEAD_READ_BYTES || room.request.capacity() > REQUEST_BYTES {
             return;
         }
         let mut kept = self.kept.lock();

@@ -170,7 +170,7 @@ impl Idle {
     fn take(&mut self, place: &PoolKey) -> Option<(Wire, Instant)> {
         let taken = self.kept.get_mut(place)?.pop_back();
         self.count -= usize::from(taken.is_some());
-        // A place without any is cleared by the sweep, which comes as long as there are places: as a rule the connection comes back before.
+        // A place without connections stays until the next sweep: as a rule one comes back before.
         taken
     }
 

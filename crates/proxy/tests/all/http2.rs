@@ -35,6 +35,47 @@ async fn misses_hits_heads_and_parts() {
     assert!(old.read("GET").unwrap().is_hit());
 }
 
+/// Reading stops where many requests or long heads wait to be looked at, and nobody is told of what came before: it must go on by itself.
+#[test]
+fn requests_that_come_together_are_all_answered_however_long_their_heads() {
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "hello");
+    let proxy = Proxy::reverse(&origin);
+    let url = format!("http://{}/", origin.address);
+    proxy.get(&url);
+    proxy.has_stored(1);
+    let host = origin.address.to_string();
+    for bytes in [1, 400, 9_000, 60_000] {
+        let long = vec![b'x'; bytes];
+        let fields: [(&str, &[u8]); 5] = [
+            (":method", b"GET"),
+            (":scheme", b"http"),
+            (":authority", host.as_bytes()),
+            (":path", b"/"),
+            ("x-long", &long),
+        ];
+        let block = block(&fields);
+        let parts: Vec<_> = block.chunks(16_384).collect();
+        let mut together = Vec::new();
+        for stream in 0..90 {
+            for (at, part) in parts.iter().enumerate() {
+                let ends = if at + 1 == parts.len() { END_HEADERS } else { 0 };
+                let (kind, flags) = if at == 0 { (HEADERS, END_STREAM | ends) } else { (CONTINUATION, ends) };
+                together.extend(frame(kind, flags, 2 * stream + 1, part));
+            }
+        }
+        let mut frames = Frames::connect(proxy.address, &[]);
+        let mut writes = frames.sender();
+        let sending = std::thread::spawn(move || writes.write_all(&together));
+        let mut whole = 0;
+        while whole < 90 {
+            let came = frames.read().expect("an answer to each");
+            whole += u32::from(came.kind == DATA && came.flags & END_STREAM != 0);
+        }
+        sending.join().unwrap().unwrap();
+    }
+    assert_eq!(origin.count(), 1);
+}
+
 #[tokio::test]
 async fn the_origin_gets_one_canonical_head() {
     let origin = Origin::fixed("", "x");

@@ -57,6 +57,11 @@ impl Frames {
         frames
     }
 
+    /// Another way to send on it, while answers are read.
+    pub fn sender(&self) -> TcpStream {
+        self.stream.try_clone().unwrap()
+    }
+
     /// Whether it could be sent.
     pub fn raw(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()

@@ -105,3 +105,12 @@ fn more_memory_than_there_is_is_refused_and_a_check_says_what_would_be_chosen() 
     let checked = said("8MiB", &["--check", "--engine", "hashcache-log"]);
     assert!(checked.contains("uses 8.0 MiB of memory: for hot objects, beside the index"), "{checked}");
 }
+
+/// It is set when jemalloc is built, by a file that another way to build may miss: freed memory would go back after ten seconds then.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_heap_was_built_to_give_memory_back_soon() {
+    let program = std::fs::read(env!("CARGO_BIN_EXE_tinaja")).unwrap();
+    let setting = b"dirty_decay_ms:1000";
+    assert!(program.windows(setting.len()).any(|bytes| bytes == setting));
+}

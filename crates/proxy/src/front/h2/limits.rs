@@ -11,8 +11,22 @@ use h2::server::Builder;
 /// answer is 431; beyond four times as much, and beyond 5 CONTINUATION frames, `h2` closes the connection.
 const HEADER_LIST_BYTES: u32 = tinaja_http::limits::MAX_HEAD_BYTES as u32;
 
-/// Of heads of requests, so much is read of one connection before somebody looks at them: one long head, or some hundred as browsers send them.
+/// Reading stops at so many bytes of heads that nobody has looked at. What is behind them waits, be it content or PING: as long as a client does not take its
+/// answers, its further requests are not looked at. Not at fewer requests than there may be streams: a client may take one of them back.
 pub(super) const UNSEEN_HEAD_BYTES: usize = tinaja_http::limits::MAX_HEAD_BYTES;
+
+/// The longest frame that `h2` takes. One that is said to be longer ends the connection, and never is in memory.
+pub(super) const MAX_FRAME_BYTES: usize = 16 * 1024;
+
+/// What a field takes in memory besides its text: an entry of a map.
+pub(super) const FIELD_BYTES: usize = 72;
+/// Fields that a list of [`HEADER_LIST_BYTES`] has at most: each counts as 33 bytes at least.
+const MOST_FIELDS: usize = HEADER_LIST_BYTES as usize / 33;
+
+/// What a header block of so many bytes may take in memory at most: one byte can stand for a field that was sent before.
+pub(super) fn block_bytes(bytes: usize) -> usize {
+    bytes + bytes.min(MOST_FIELDS) * FIELD_BYTES
+}
 
 /// Content that a client may send ahead on one stream: enough for 10 Mbit/s at a fifth of a second.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;

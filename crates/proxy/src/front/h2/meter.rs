@@ -1,9 +1,10 @@
-//! Counting the frames of one connection as they come (RFC 9113 4.1). Nothing is judged here but their number.
+//! Counting the frames of one connection as they come (RFC 9113 4.1). Only their number and the length of heads are judged here.
 
 use std::ops::Range;
 use std::time::Instant;
 
-use super::limits::{Buckets, Flood, SMALL_DATA_BYTES, UNSEEN_HEAD_BYTES};
+use super::limits::{Buckets, Flood, MAX_FRAME_BYTES, SMALL_DATA_BYTES, UNSEEN_HEAD_BYTES, block_bytes};
+use crate::held::SMALL_HEAD_BYTES;
 
 /// The connection preface (RFC 9113 3.4).
 pub(in crate::front) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -54,14 +55,16 @@ pub(super) struct Meter {
     hidden: Vec<Range<usize>>,
 }
 
-/// Bytes of header blocks that `h2` has, and that nobody has looked at.
+/// Header blocks that `h2` has: requests that nobody has looked at, and trailers.
 #[derive(Debug, Default)]
 struct Heads {
-    /// Of the block that is on its way.
+    /// Bytes of the block that is on its way.
     block: usize,
-    /// Of whole blocks that open streams.
+    /// What whole blocks that open streams may take in memory.
     unseen: usize,
-    /// Of blocks behind content, which `h2` has as long as their streams.
+    /// Bytes of these since somebody last looked, or `h2` refused them.
+    since: usize,
+    /// Bytes of blocks behind content, which `h2` has as long as their streams.
     trailers: usize,
     /// The block on its way is one of these.
     is_trailer: bool,
@@ -69,8 +72,13 @@ struct Heads {
 
 impl Heads {
     fn end_block(&mut self) {
-        let whole = if self.is_trailer { &mut self.trailers } else { &mut self.unseen };
-        *whole += std::mem::take(&mut self.block);
+        let block = std::mem::take(&mut self.block);
+        if self.is_trailer {
+            self.trailers += block;
+        } else {
+            self.unseen += block_bytes(block);
+            self.since += block;
+        }
     }
 }
 
@@ -136,22 +144,33 @@ impl Meter {
         self.heads.end_block();
     }
 
-    /// Bytes of header blocks that `h2` has for nobody yet, and of trailers.
-    pub fn unseen_heads(&self) -> usize {
-        self.heads.block + self.heads.unseen + self.heads.trailers
+    /// What heads that nobody has looked at may take in memory, and trailers. No more of these than `streams` that are being carried out can have; a few
+    /// bytes for each are part of what a stream counts.
+    pub fn unseen_heads(&self, streams: usize) -> usize {
+        let trailers = self.heads.trailers.min(streams.saturating_mul(UNSEEN_HEAD_BYTES));
+        let trailers = if trailers > streams.saturating_mul(SMALL_HEAD_BYTES) { trailers } else { 0 };
+        self.heads.block + self.heads.unseen + trailers
     }
 
     /// Whether so many requests wait that no more should be read before somebody looks at them.
     pub fn has_unseen_requests(&self) -> bool {
-        self.heads.unseen >= UNSEEN_HEAD_BYTES
+        self.heads.since >= UNSEEN_HEAD_BYTES
     }
 
-    /// All requests have been looked at that came so far; of `streams` some are being carried out.
-    pub fn all_seen(&mut self, streams: usize) {
+    /// All requests that came so far have been looked at.
+    pub fn all_seen(&mut self) {
         self.heads.unseen = 0;
-        if streams == 0 {
-            self.heads.trailers = 0;
-        }
+        self.reads_on();
+    }
+
+    /// Reading goes on, though nobody has looked at what came.
+    pub fn reads_on(&mut self) {
+        self.heads.since = 0;
+    }
+
+    /// One of so many streams is over, and its trailers are gone: nobody knows how long those were.
+    pub fn stream_ended(&mut self, streams: usize) {
+        self.heads.trailers -= self.heads.trailers / streams.max(1);
     }
 
     /// Makes the answers to PING that were among `bytes`, the last that were read, those to another PING.
@@ -181,7 +200,9 @@ impl Meter {
                     self.heads.is_trailer = stream <= self.opened;
                     self.opened = self.opened.max(stream);
                 }
-                self.heads.block += self.skip;
+                if self.skip <= MAX_FRAME_BYTES {
+                    self.heads.block += self.skip;
+                }
                 return;
             }
             RST_STREAM => (&mut buckets.resets, Flood::Resets),
@@ -288,23 +309,57 @@ mod tests {
             frame
         };
         meter.read(&head(0, 1, 100), now);
-        assert_eq!((meter.unseen_heads(), meter.has_unseen_requests()), (100, false));
-        meter.read(&frame(CONTINUATION, END_HEADERS, &vec![0; UNSEEN_HEAD_BYTES]), now);
-        assert_eq!((meter.unseen_heads(), meter.has_unseen_requests()), (UNSEEN_HEAD_BYTES + 100, true));
-        meter.all_seen(1);
-        assert_eq!((meter.unseen_heads(), meter.has_unseen_requests()), (0, false));
+        assert_eq!((meter.unseen_heads(0), meter.has_unseen_requests()), (100, false));
+        for _ in 0..3 {
+            meter.read(&frame(CONTINUATION, 0, &[0; MAX_FRAME_BYTES]), now);
+        }
+        meter.read(&frame(CONTINUATION, END_HEADERS, &[0; MAX_FRAME_BYTES]), now);
+        let most = block_bytes(UNSEEN_HEAD_BYTES + 100);
+        assert_eq!((meter.unseen_heads(0), meter.has_unseen_requests()), (most, true));
+        // Reading goes on where `h2` refuses what comes, and what it has stays counted.
+        meter.reads_on();
+        assert_eq!((meter.unseen_heads(0), meter.has_unseen_requests()), (most, false));
+        meter.all_seen();
+        assert_eq!((meter.unseen_heads(0), meter.has_unseen_requests()), (0, false));
         // A block that is on its way is nobody's yet, whoever has been looked at.
         meter.read(&head(0, 3, 300), now);
-        meter.all_seen(1);
+        meter.all_seen();
+        assert_eq!(meter.unseen_heads(0), 300);
         meter.read(&frame(CONTINUATION, END_HEADERS, &[0; 7]), now);
-        meter.all_seen(2);
-        assert_eq!(meter.unseen_heads(), 0);
-        // Trailers stay as long as there is any stream, and are no reason to read no further: content may be awaited.
-        meter.read(&head(END_HEADERS, 3, UNSEEN_HEAD_BYTES), now);
-        meter.all_seen(1);
-        assert_eq!((meter.unseen_heads(), meter.has_unseen_requests()), (UNSEEN_HEAD_BYTES, false));
-        meter.all_seen(0);
-        assert_eq!(meter.unseen_heads(), 0);
+        meter.all_seen();
+        assert_eq!(meter.unseen_heads(0), 0);
+        // Each byte of a short one may be a field that was sent before.
+        meter.read(&head(END_HEADERS, 5, 2000), now);
+        assert!(meter.unseen_heads(0) > 140_000);
+    }
+
+    /// They are no reason to read no further: content may be awaited. Once counted, they stayed so as long as the connection had any stream.
+    #[test]
+    fn trailers_are_counted_as_long_as_their_streams() {
+        let (mut meter, now) = meter();
+        let trailers = |bytes| frame(HEADERS, END_HEADERS, &vec![0; bytes]);
+        meter.read(&trailers(9), now);
+        meter.all_seen();
+        meter.read(&trailers(SMALL_HEAD_BYTES), now);
+        assert_eq!(meter.unseen_heads(1), 0, "a stream counts as much by itself");
+        for _ in 0..8 {
+            meter.read(&trailers(MAX_FRAME_BYTES), now);
+        }
+        assert_eq!((meter.unseen_heads(1), meter.has_unseen_requests()), (UNSEEN_HEAD_BYTES, false));
+        meter.stream_ended(2);
+        assert_eq!(meter.unseen_heads(9), SMALL_HEAD_BYTES / 2 + 4 * MAX_FRAME_BYTES);
+        meter.stream_ended(1);
+        assert_eq!(meter.unseen_heads(9), 0);
+    }
+
+    /// `h2` takes no such frame and ends the connection: 33 bytes would have let all clients go for 16 MiB that nobody has.
+    #[test]
+    fn a_frame_that_is_too_long_counts_for_nothing() {
+        for kind in [HEADERS, CONTINUATION] {
+            let (mut meter, now) = meter();
+            meter.read(&[0xFF, 0xFF, 0xFF, kind, END_STREAM, 0, 0, 0, 1], now);
+            assert_eq!(meter.unseen_heads(1), 0);
+        }
     }
 
     #[test]

@@ -186,7 +186,10 @@ impl Front {
                     }
                     session.leave();
                 }
-                Event::Ended(panicked) => session.ended(panicked),
+                Event::Ended(panicked) => {
+                    session.watch.stream_ended(session.tasks.len() + 1);
+                    session.ended(panicked);
+                }
                 Event::Broken(error) => {
                     tracing::debug!(%error, "a connection over HTTP/2 failed");
                     break;
@@ -330,8 +333,8 @@ async fn next(
             if let Poll::Ready(accepted) = accepted {
                 return Poll::Ready(Event::Accepted(accepted));
             }
-            // All that came has been looked at. As long as too many are carried out `h2` refuses what comes, and has nothing of it.
-            if !is_full && watch.all_seen(waiting.streams) {
+            // While as many are carried out as may be, `h2` refuses what comes; but it reads on, for what these wait for may be behind that.
+            if !is_full && watch.reads_on(waiting.full) {
                 continue;
             }
             // What has been sent meanwhile may have made room for streams that wait, which nobody tells of again.
@@ -358,7 +361,7 @@ async fn next(
         if let Some(most) = behind.send_buffer() {
             watch.bound_send_buffer(most);
         }
-        let (unsent, unseen) = (watch.waits().1, watch.unseen_heads());
+        let (unsent, unseen) = (watch.waits().1, watch.unseen_heads(waiting.streams));
         if behind.look((unsent, unseen), waiting.streams, clock, cx).is_err() {
             return Poll::Ready(Event::LetGo);
         }

@@ -16,6 +16,7 @@ use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_http::refusal::Refusal;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::limits::FIELD_BYTES;
 use crate::client::{Client, Connection, Content, H2, Queue, Queued};
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
@@ -42,7 +43,8 @@ impl Front {
         let head = http2::head(&parts, brings_content);
         let head_only = parts.method == Method::HEAD;
         // A head is there twice: as fields, and as the lines that are judged.
-        let long = head.as_ref().map_or(0, |head| 2 * head.len().saturating_sub(SMALL_HEAD_BYTES));
+        let lines = head.as_ref().map_or(0, Bytes::len);
+        let long = (2 * lines + FIELD_BYTES * parts.headers.len()).saturating_sub(2 * SMALL_HEAD_BYTES);
         let kept = if caller.neighbour {
             Some(self.shared.held.nothing())
         } else {
@@ -59,8 +61,9 @@ impl Front {
                 (judged, head)
             }
             Err(refusal) => {
+                drop(parts);
                 let failure = Failure::Refused(refusal);
-                return Box::pin(self.refuse_stream(client, &caller, began, None, &failure)).await;
+                return Box::pin(self.refuse_stream((client, !crowded), &caller, began, None, &failure)).await;
             }
         };
         let object = if caller.neighbour { told(&mut caller, &judged, &head) } else { None };
@@ -107,7 +110,10 @@ impl Front {
             request => request,
         };
         match request {
-            Err(failure) => Box::pin(self.refuse_stream(client, &caller, began, Some((&judged, &id)), &failure)).await,
+            Err(failure) => {
+                let judged = Some((&judged, &id));
+                Box::pin(self.refuse_stream((client, !crowded), &caller, began, judged, &failure)).await;
+            }
             Ok(request) => {
                 let (shared, exchange, via) = (&*self.shared, &*self.exchange, &self.via);
                 let plain = MaybePlain { shared, exchange, via, request: &request, keep: true };
@@ -118,7 +124,7 @@ impl Front {
                 };
                 let Some(looked) = looked else {
                     let (judged, failure) = (Some((&judged, &id)), Failure::TooManyConnections);
-                    return Box::pin(self.refuse_stream(client, &caller, began, judged, &failure)).await;
+                    return Box::pin(self.refuse_stream((client, false), &caller, began, judged, &failure)).await;
                 };
                 let mut client = Client::new(Connection::H2(Box::new(client)));
                 // What a request needs is boxed, as for HTTP/1.
@@ -127,10 +133,10 @@ impl Front {
         }
     }
 
-    /// Answers with a page; the connection and its other streams go on.
+    /// Answers with a page; the connection and its other streams go on. Unless the client is `waited_for`, what it does not take at once is not sent.
     async fn refuse_stream(
         &self,
-        client: H2,
+        (client, waited_for): (H2, bool),
         caller: &Caller,
         began: Instant,
         judged: Option<(&Judged, &RequestId)>,
@@ -144,11 +150,12 @@ impl Front {
             Ok(head)
         });
         self.log_failure(caller, began, judged, failure);
-        if matches!(failure, Failure::TooManyConnections) {
-            // There is no room for this client, and none to wait until it has some.
-            return send_at_once(client, head, body);
+        if waited_for {
+            send(client, head, body).await;
+        } else {
+            // There is no room for this client, nor for its answer to wait until it has a window.
+            send_at_once(client, head, body);
         }
-        send(client, head, body).await;
     }
 
     async fn purge_stream(&self, client: H2, judged: &Judged, head: &Bytes, ticket: Ticket) {

@@ -135,17 +135,26 @@ impl Watch {
         }
     }
 
-    /// All requests have been looked at that came so far, and `streams` are being carried out. Whether some more may have come that were not
-    /// read: then `h2` has to be asked again, for nobody is told of these.
-    pub fn all_seen(&self, streams: usize) -> bool {
+    /// Notes that all requests that came so far were looked at, or, where `refuses`, that `h2` refuses what comes. Returns whether reading was held back: then ask `h2`
+    /// again, for nothing else wakes the task.
+    pub fn reads_on(&self, refuses: bool) -> bool {
         let passing = &mut *self.0.lock();
-        passing.meter.all_seen(streams);
+        if refuses {
+            passing.meter.reads_on()
+        } else {
+            passing.meter.all_seen()
+        }
         std::mem::take(&mut passing.reads_later)
     }
 
-    /// Bytes of heads that wait to be looked at, and of trailers.
-    pub fn unseen_heads(&self) -> usize {
-        self.0.lock().meter.unseen_heads()
+    /// See [`Meter::unseen_heads`].
+    pub fn unseen_heads(&self, streams: usize) -> usize {
+        self.0.lock().meter.unseen_heads(streams)
+    }
+
+    /// See [`Meter::stream_ended`].
+    pub fn stream_ended(&self, streams: usize) {
+        self.0.lock().meter.stream_ended(streams);
     }
 
     /// Whether a request with content has come since this was last asked.
