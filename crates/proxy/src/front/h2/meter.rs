@@ -64,7 +64,7 @@ struct Heads {
     unseen: usize,
     /// Bytes of these since somebody last looked, or `h2` refused them.
     since: usize,
-    /// Bytes of blocks behind content, which `h2` has as long as their streams.
+    /// What blocks behind content may take, which `h2` has as long as their streams.
     trailers: usize,
     /// The block on its way is one of these.
     is_trailer: bool,
@@ -74,7 +74,7 @@ impl Heads {
     fn end_block(&mut self) {
         let block = std::mem::take(&mut self.block);
         if self.is_trailer {
-            self.trailers += block;
+            self.trailers += block_bytes(block);
         } else {
             self.unseen += block_bytes(block);
             self.since += block;
@@ -147,9 +147,9 @@ impl Meter {
     /// What heads that nobody has looked at may take in memory, and trailers. No more of these than `streams` that are being carried out can have; a few
     /// bytes for each are part of what a stream counts.
     pub fn unseen_heads(&self, streams: usize) -> usize {
-        let trailers = self.heads.trailers.min(streams.saturating_mul(UNSEEN_HEAD_BYTES));
+        let trailers = self.heads.trailers.min(streams.saturating_mul(block_bytes(UNSEEN_HEAD_BYTES)));
         let trailers = if trailers > streams.saturating_mul(SMALL_HEAD_BYTES) { trailers } else { 0 };
-        self.heads.block + self.heads.unseen + trailers
+        block_bytes(self.heads.block) + self.heads.unseen + trailers
     }
 
     /// Whether so many requests wait that no more should be read before somebody looks at them.
@@ -309,7 +309,7 @@ mod tests {
             frame
         };
         meter.read(&head(0, 1, 100), now);
-        assert_eq!((meter.unseen_heads(0), meter.has_unseen_requests()), (100, false));
+        assert_eq!((meter.unseen_heads(0), meter.has_unseen_requests()), (block_bytes(100), false));
         for _ in 0..3 {
             meter.read(&frame(CONTINUATION, 0, &[0; MAX_FRAME_BYTES]), now);
         }
@@ -324,7 +324,7 @@ mod tests {
         // A block that is on its way is nobody's yet, whoever has been looked at.
         meter.read(&head(0, 3, 300), now);
         meter.all_seen();
-        assert_eq!(meter.unseen_heads(0), 300);
+        assert_eq!(meter.unseen_heads(0), block_bytes(300));
         meter.read(&frame(CONTINUATION, END_HEADERS, &[0; 7]), now);
         meter.all_seen();
         assert_eq!(meter.unseen_heads(0), 0);
@@ -340,14 +340,16 @@ mod tests {
         let trailers = |bytes| frame(HEADERS, END_HEADERS, &vec![0; bytes]);
         meter.read(&trailers(9), now);
         meter.all_seen();
-        meter.read(&trailers(SMALL_HEAD_BYTES), now);
+        meter.read(&trailers(50), now);
         assert_eq!(meter.unseen_heads(1), 0, "a stream counts as much by itself");
         for _ in 0..8 {
             meter.read(&trailers(MAX_FRAME_BYTES), now);
         }
-        assert_eq!((meter.unseen_heads(1), meter.has_unseen_requests()), (UNSEEN_HEAD_BYTES, false));
+        let all = block_bytes(50) + 8 * block_bytes(MAX_FRAME_BYTES);
+        let most = block_bytes(UNSEEN_HEAD_BYTES);
+        assert_eq!((meter.unseen_heads(1), meter.unseen_heads(9), meter.has_unseen_requests()), (most, all, false));
         meter.stream_ended(2);
-        assert_eq!(meter.unseen_heads(9), SMALL_HEAD_BYTES / 2 + 4 * MAX_FRAME_BYTES);
+        assert_eq!(meter.unseen_heads(9), all / 2);
         meter.stream_ended(1);
         assert_eq!(meter.unseen_heads(9), 0);
     }
