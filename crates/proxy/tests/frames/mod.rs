@@ -15,6 +15,9 @@ pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
 
+/// The longest frame that everybody takes (RFC 9113 4.2).
+const MAX_FRAME_BYTES: usize = 16_384;
+
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
@@ -73,7 +76,7 @@ impl Frames {
 
     /// A whole request without content.
     pub fn get(&mut self, stream: u32, fields: &[(&str, &[u8])]) -> bool {
-        self.send(HEADERS, END_STREAM | END_HEADERS, stream, &block(fields))
+        self.raw(&request(stream, fields))
     }
 
     /// The next frame; nothing once the connection is closed.
@@ -112,6 +115,20 @@ impl Frames {
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A whole request without content. What does not fit into one frame is in CONTINUATIONs.
+pub fn request(stream: u32, fields: &[(&str, &[u8])]) -> Vec<u8> {
+    let block = block(fields);
+    let mut frames = Vec::new();
+    let mut parts = block.chunks(MAX_FRAME_BYTES).peekable();
+    let (mut kind, mut flags) = (HEADERS, END_STREAM);
+    while let Some(part) = parts.next() {
+        let ends = if parts.peek().is_none() { END_HEADERS } else { 0 };
+        frames.extend(frame(kind, flags | ends, stream, part));
+        (kind, flags) = (CONTINUATION, 0);
+    }
+    frames
 }
 
 /// Fields as literals that are not indexed (RFC 7541 6.2.2).
