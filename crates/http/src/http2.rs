@@ -4,7 +4,7 @@
 //! in that form: nothing can mean one thing here and another there. Only what HTTP/1 has no bytes for is refused here.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, COOKIE, HOST, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderName, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 
@@ -13,7 +13,13 @@ use crate::message::{BadField, Fields};
 use crate::refusal::Refusal;
 
 /// Fields that belong to an HTTP/1 connection (RFC 9113 8.2.2). TE is among those that may say one thing.
-const CONNECTION_FIELDS: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+pub const CONNECTION_FIELDS: [HeaderName; 5] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
 
 /// What a head has besides its host, its path and its fields, at most: a long method needs more, and gets it.
 const OTHER_BYTES: usize = 96;
@@ -105,7 +111,7 @@ fn host_of(request: &Parts) -> Result<&[u8], Refusal> {
 
 fn refuse_connection_fields(headers: &HeaderMap) -> Result<(), Refusal> {
     let te = headers.get_all(http::header::TE).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"trailers"));
-    if te || CONNECTION_FIELDS.iter().any(|name| headers.contains_key(*name)) {
+    if te || CONNECTION_FIELDS.iter().any(|name| headers.contains_key(name)) {
         return Err(Refusal::ConnectionField);
     }
     Ok(())

@@ -9,23 +9,15 @@ use std::task::{Context, Poll, ready};
 use ::h2::SendStream;
 use ::h2::server::SendResponse;
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderName, Response, StatusCode, Version};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Response, StatusCode, Version};
+use tinaja_http::http2::CONNECTION_FIELDS;
 use tinaja_http::message::ResponseHead;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::content::Content;
 use super::queue::{Queue, Queued};
 use super::{BadContent, Left, Patience};
-
-/// Fields that HTTP/2 has not (RFC 9113 8.2.2).
-pub(crate) const CONNECTION_FIELDS: [HeaderName; 5] = [
-    CONNECTION,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
 
 /// One request's client. The connection is another task's; a drop is seen there, and resets what is not whole.
 pub(crate) struct H2 {

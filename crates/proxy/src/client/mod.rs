@@ -10,7 +10,7 @@ mod pace;
 mod queue;
 mod write;
 
-pub(crate) use self::h2::{CONNECTION_FIELDS, H2};
+pub(crate) use self::h2::H2;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -16,13 +16,13 @@ use http::header::{CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
 use tinaja_http::answer::{AnswerEnd, judge_answer};
+use tinaja_http::http2::CONNECTION_FIELDS;
 use tinaja_http::lines::header_map;
 use tinaja_http::message::{BadField, Fields, RequestHead, ResponseHead};
 
 use super::h1::header_of;
 use super::reach::Reach;
 use super::session::Seat;
-use crate::client::CONNECTION_FIELDS;
 use crate::failure::Failure;
 
 /// So much of an answer may come before it is read.

@@ -5,12 +5,12 @@ use std::time::SystemTime;
 
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version};
+use tinaja_http::http2::CONNECTION_FIELDS;
 use tinaja_http::lines::lines;
 use tinaja_http::message::Usual;
 use tinaja_http::status::{CACHE_STATUS, CacheStatus, Outcome};
 
 use super::{Answered, MaybePlain, To};
-use crate::client::CONNECTION_FIELDS;
 use crate::stored::{Found, StoredHead};
 
 /// A head in the form that the client gets.
