@@ -20,7 +20,8 @@ const REQUESTS: usize = 60_000;
 const CONNECTIONS: usize = 4;
 const STREAMS: usize = 32;
 
-const KINDS: [Kind; 4] = [Kind::TinajaByTls, Kind::NginxByTls, Kind::NginxByTlsWithOpenFiles, Kind::H2o];
+const KINDS: [Kind; 5] =
+    [Kind::TinajaByTls, Kind::NginxByTls, Kind::NginxByTlsWithOpenFiles, Kind::H2o, Kind::BareHttp2];
 
 /// Measures both sizes. `program` is the Tinaja that is measured, `before` another one to measure too: an older one.
 pub fn measure(program: &Path, before: Option<&Path>) -> Vec<Line> {
@@ -87,8 +88,9 @@ pub fn keep_busy(server: &str, time: Duration) {
     let kind = match server {
         "nginx" => Kind::NginxByTls,
         "h2o" => Kind::H2o,
+        "bare" => Kind::BareHttp2,
         "tinaja" => Kind::TinajaByTls,
-        _ => panic!("--server {server}: over HTTP/2 there are tinaja, nginx and h2o"),
+        _ => panic!("--server {server}: over HTTP/2 there are tinaja, nginx, h2o and bare"),
     };
     let dir = TempDir::new().unwrap();
     let tls = certificates(dir.path());

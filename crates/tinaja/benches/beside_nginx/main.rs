@@ -13,6 +13,7 @@
 //! for the run alone.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
+mod bare_http2;
 mod http2;
 mod intercepted;
 mod load;
@@ -45,6 +46,12 @@ const MANY: usize = 12_000;
 fn main() {
     let flags: Vec<String> = std::env::args().skip(1).filter(|flag| flag != "--bench").collect();
     let value = |name: &str| flags.iter().position(|flag| flag == name).and_then(|at| flags.get(at + 1));
+    if let Some(address) = value("--bare-http2") {
+        // The server of [`servers::Kind::BareHttp2`]: this program again.
+        let value = |name| value(name).unwrap();
+        let bytes = value("--bytes").parse().unwrap();
+        bare_http2::serve(address.parse().unwrap(), value("--certificate").as_ref(), value("--key").as_ref(), bytes)
+    }
     load::pin(std::process::id(), LOADING);
     if flags.iter().any(|flag| flag == "--http2") {
         let program = value("--program").map_or(env!("CARGO_BIN_EXE_tinaja"), String::as_str);

@@ -52,6 +52,8 @@ pub enum Kind {
     SquidBumping,
     /// Files in the page cache, by TLS and HTTP/2: it keeps no answers of other servers.
     H2o,
+    /// The libraries alone that Tinaja speaks HTTP/2 by: see [`crate::bare_http2`].
+    BareHttp2,
 }
 
 impl Kind {
@@ -65,6 +67,7 @@ impl Kind {
             Kind::TrafficServer | Kind::TrafficServerOnDisk => "traffic server",
             Kind::OlderByTls => "tinaja, before",
             Kind::H2o => "h2o, files",
+            Kind::BareHttp2 => "bare h2 and rustls",
             Kind::SquidBumping => "squid",
         }
     }
@@ -107,6 +110,11 @@ pub enum Server {
         _dir: TempDir,
         address: SocketAddr,
     },
+    BareHttp2 {
+        process: Process,
+        _dir: TempDir,
+        address: SocketAddr,
+    },
 }
 
 /// The name of servers by TLS, their certificate and its authority.
@@ -134,7 +142,8 @@ impl Server {
             | Kind::NginxByTlsWithOpenFiles
             | Kind::TinajaIntercepting
             | Kind::SquidBumping
-            | Kind::H2o => {
+            | Kind::H2o
+            | Kind::BareHttp2 => {
                 panic!("{kind:?} takes a certificate")
             }
         }
@@ -146,6 +155,7 @@ impl Server {
             Kind::NginxByTls => nginx_by(origin, "", TempDir::new().unwrap(), Some(tls)),
             Kind::NginxByTlsWithOpenFiles => nginx_by(origin, OPEN_FILES, TempDir::new().unwrap(), Some(tls)),
             Kind::H2o => h2o(tls, files),
+            Kind::BareHttp2 => bare_http2(tls, files.first().map_or(0, |(_, bytes)| bytes.len())),
             _ => Server::start(kind, origin),
         }
     }
@@ -163,7 +173,8 @@ impl Server {
             | Server::Varnish { address, .. }
             | Server::Ats { address, .. }
             | Server::Squid { address, .. }
-            | Server::H2o { address, .. } => *address,
+            | Server::H2o { address, .. }
+            | Server::BareHttp2 { address, .. } => *address,
         }
     }
 
@@ -174,7 +185,8 @@ impl Server {
             | Server::TinajaByTls { process, .. }
             | Server::Ats { process, .. }
             | Server::Squid { process, .. }
-            | Server::H2o { process, .. } => process.pid(),
+            | Server::H2o { process, .. }
+            | Server::BareHttp2 { process, .. } => process.pid(),
             Server::Varnish { child, .. } => *child,
         }
     }
@@ -278,6 +290,18 @@ fn h2o(tls: &Certificates, files: &[(String, Vec<u8>)]) -> Server {
     let mut process = Process::start("h2o", &mut command, &dir.path().join("output"));
     process.wait_until_listening(address);
     Server::H2o { process, _dir: dir, address }
+}
+
+/// This program, as that server.
+fn bare_http2(tls: &Certificates, body_bytes: usize) -> Server {
+    let dir = TempDir::new().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("--bare-http2").arg(address.to_string()).arg("--bytes").arg(body_bytes.to_string());
+    command.arg("--certificate").arg(&tls.certificate).arg("--key").arg(&tls.key);
+    let mut process = Process::start("bare HTTP/2", &mut command, &dir.path().join("output"));
+    process.wait_until_listening(address);
+    Server::BareHttp2 { process, _dir: dir, address }
 }
 
 fn nginx(origin: SocketAddr, more: &str, dir: TempDir) -> Server {
