@@ -74,6 +74,11 @@ impl Gate {
         (self.stream, self.waiting)
     }
 
+    /// Whether what is sent goes to the system as it is, and not by TLS.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.stream, Stream::Plain(_))
+    }
+
     /// The connection, to write an answer to.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream

@@ -86,6 +86,11 @@ impl Body {
         Body(Inner::Stream(source))
     }
 
+    /// Whether the body is in memory whole: its pieces are parts of it, of any size, and cost nothing.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.0, Inner::Memory { .. })
+    }
+
     /// The length of the whole body in bytes, whatever was read or sought; `None` if not known yet.
     pub fn len(&self) -> Option<u64> {
         match &self.0 {

@@ -26,7 +26,7 @@ use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMO
 use http::{HeaderName, HeaderValue, Method};
 use tinaja_http::encoding::Coding;
 use tinaja_http::reuse;
-use tinaja_store::State;
+use tinaja_store::{Body, State};
 
 use crate::client::{Gate, H2};
 use crate::exchange::{BegunForm, Exchange, Request, Reuse, is_left_over, judge};
@@ -107,13 +107,21 @@ impl MaybePlain<'_> {
             Some(looked) => return Lean::Passed(Some(looked).filter(|_| self.exchange.switch.is_still(turn))),
             None => return Lean::NoRoom,
         };
-        match held.keep_while(waiting_bytes, self.will_do(looked)).await {
+        match held.keep_while(waiting_bytes, self.will_do(&to, looked)).await {
             Some(Ok(plain)) => match self.send(to, plain).await {
                 Some(answered) => Lean::Answered(answered),
                 None => Lean::Passed(Some(Looked::Nothing)),
             },
             Some(Err(looked)) => Lean::Passed(Some(looked)),
             None => Lean::NoRoom,
+        }
+    }
+
+    /// How much of a body is sent at a time.
+    fn piece_bytes(&self, to: &To<'_>, body: &Body) -> usize {
+        match to {
+            To::H1(gate) if body.is_in_memory() && gate.is_plain() => self.shared.held.lent_piece_bytes(),
+            _ => self.shared.held.piece_bytes(),
         }
     }
 
@@ -133,7 +141,7 @@ impl MaybePlain<'_> {
     }
 
     /// Whether what was found may be served to this client as it is, and can be read.
-    async fn will_do(&self, mut found: Found) -> Result<Plain, Looked> {
+    async fn will_do(&self, to: &To<'_>, mut found: Found) -> Result<Plain, Looked> {
         let now = self.shared.clock.wall();
         let verdict = judge(self.request, &found.head, now);
         let serves = verdict == Reuse::By(reuse::Reuse::Serve) && found.hit.state == State::Whole;
@@ -152,7 +160,7 @@ impl MaybePlain<'_> {
             return Ok(Plain { found, first: Bytes::new(), coding: None, now });
         }
         // An object that cannot be read must become a miss, not an answer that breaks off.
-        match found.hit.body.next(self.shared.held.piece_bytes()).await {
+        match found.hit.body.next(self.piece_bytes(to, &found.hit.body)).await {
             Ok(first) => Ok(Plain { found, first: first.unwrap_or_default(), coding: None, now }),
             Err(error) => {
                 tracing::debug!(id = %self.request.ticket.id, "a stored object counts as a miss: {error}");

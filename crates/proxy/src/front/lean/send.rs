@@ -29,7 +29,7 @@ impl MaybePlain<'_> {
             let piece = match &mut rest {
                 // Rare, so it is boxed: each hit would hold the room for it.
                 Some(rest) => Box::pin(self.go_on(&mut to, rest)).await,
-                None => match found.hit.body.next(self.shared.held.piece_bytes()).await {
+                None => match found.hit.body.next(self.piece_bytes(&to, &found.hit.body)).await {
                     Ok(piece) => Ok(piece),
                     Err(error) => {
                         let at = to.sent_bytes(&answer);
