@@ -29,6 +29,8 @@ pub struct Contest<'a> {
 /// One server in some rows: as long as it runs, else why it does not.
 pub struct Entrant {
     pub product: Product,
+    /// The engine that it was told, if it is ours and has not its default.
+    pub engine: Option<&'static str>,
     pub side: Result<Side, String>,
 }
 
@@ -45,13 +47,29 @@ impl Contest<'_> {
 
     /// Start one of them.
     pub fn one(&self, product: Product, room: Room, disk_bytes: u64, tls: Option<&Tls>) -> Entrant {
+        self.start(product, None, room, disk_bytes, tls)
+    }
+
+    /// Start ours with another engine than its default.
+    pub fn by_engine(&self, engine: &'static str, room: Room, disk_bytes: u64) -> Entrant {
+        self.start(Product::Tinaja, Some(engine), room, disk_bytes, None)
+    }
+
+    fn start(
+        &self,
+        product: Product,
+        engine: Option<&'static str>,
+        room: Room,
+        disk_bytes: u64,
+        tls: Option<&Tls>,
+    ) -> Entrant {
         let making = Making {
             scratch: &self.setup.scratch,
             cores: &self.cores,
             origin: self.origin.address(),
             room,
             disk_bytes,
-            replacement: None,
+            replacement: engine,
             tls,
         };
         let program = self.found.iter().find(|(found, _)| *found == product).map(|(_, program)| program.as_path());
@@ -62,7 +80,7 @@ impl Contest<'_> {
             tracing::error!("{}: {error}", product.name());
             error.to_string()
         });
-        Entrant { product, side }
+        Entrant { product, engine, side }
     }
 
     /// Some rounds of the same work, the servers in turn, but for those that `cannot` says why they cannot do it. Who fails has no more
@@ -91,6 +109,11 @@ impl Contest<'_> {
 }
 
 impl Entrant {
+    /// Its name in tables.
+    pub fn name(&self) -> String {
+        self.engine.map_or(self.product.name().into(), |engine| format!("{}, {engine}", self.product.name()))
+    }
+
     /// Have it do something. Errors: why it could not; if it has ended, it is out for good.
     pub fn work<T>(&mut self, work: impl FnOnce(&mut Side) -> Result<T, LabError>) -> Result<T, String> {
         let side = match &mut self.side {

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::contest::{BODY_BYTES, CONNECTIONS, Contest, Entrant, fresh, settle, take};
 use super::lines::Line;
-use super::warm::{disks, missed, written_table};
+use super::warm::{disks, missed, since, written_table};
 use crate::error::LabError;
-use crate::peers::DiskCount;
 use crate::peers::field::{Pace, Product, Room, Side, Wanted};
 use crate::report::{Cell, Table};
 
@@ -64,11 +63,10 @@ pub fn filled(contest: &Contest<'_>, entrants: &mut [Entrant], room: Room) -> (L
     let miss = |side: &mut Side, _| missed(take(side, CONNECTIONS, fresh(count, BODY_BYTES), Pace::Closed)?);
     let line = contest.rounds(entrants, no_limit, miss);
     settle(entrants);
-    let counts: Vec<Option<DiskCount>> =
-        disks(entrants).into_iter().zip(before).map(|(now, before)| Some(now? - before?)).collect();
+    let counts = since(entrants, &before);
     let written = written_table(
         "What a miss of 8 KiB writes when the cache is full",
-        entrants,
+        &entrants.iter().collect::<Vec<_>>(),
         no_limit,
         &counts,
         count * contest.round_count() as u64,
