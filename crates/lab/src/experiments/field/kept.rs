@@ -57,7 +57,10 @@ pub fn measure(contest: &Contest<'_>) -> Kept {
         }
     }
     let mut kept = Vec::new();
-    let cold = cold_hits(contest, entrants, &all, &mut kept);
+    let parts = scattered(&all, all.len());
+    let (many, one) = parts.split_at(all.len() / 6 * 5);
+    let cold = cold_hits(contest, entrants, (many, CONNECTIONS), &mut kept);
+    let alone = cold_hits(contest, entrants, (one, 1), &mut kept);
     for (entrant, restarted) in entrants.iter().zip(&mut restarted) {
         let of_it: Vec<_> = kept.iter().filter(|(product, _)| *product == entrant.product).collect();
         if let Ok(found) = restarted
@@ -66,9 +69,13 @@ pub fn measure(contest: &Contest<'_>) -> Kept {
             found.after_end = Some(of_it.iter().map(|(_, hits)| hits).sum::<f64>() / of_it.len() as f64);
         }
     }
-    let says = cold.sentence("A hit that is read from a cold disk");
+    let says = [
+        cold.sentence(&format!("Over {CONNECTIONS} connections, a hit that is read from a cold disk")),
+        alone.sentence("Over one connection, such a hit"),
+    ];
+    let lines = [(CONNECTIONS.to_string(), &cold), ("1".to_owned(), &alone)];
     let mut tables = vec![
-        table("Cold disk hits of 8 KiB", None, &[(String::new(), &cold)], Columns::Disk).says(says),
+        table("Cold disk hits of 8 KiB", Some("connections"), &lines, Columns::Disk).says(says.join(" ")),
         restarts(entrants, &restarted),
     ];
     tables.push(slow(contest, entrants, &all));
@@ -99,14 +106,18 @@ fn reopened(contest: &Contest<'_>, side: &mut Side) -> Result<(Duration, Duratio
     Ok((ended, side.begin(&contest.cores)?))
 }
 
-/// Each object once, a part of them in each round: nothing of them is in memory. Who has fewer than nine of ten of them is not compared; which
-/// share each had in each round is kept.
-fn cold_hits(contest: &Contest<'_>, entrants: &mut [Entrant], all: &[Wanted], kept: &mut Vec<(Product, f64)>) -> Line {
-    let scattered = scattered(all, all.len());
+/// Each object once, a part of them in each round, over so many connections: nothing of them is in memory. Who has fewer than nine of ten of them is not
+/// compared; which share each had in each round is kept.
+fn cold_hits(
+    contest: &Contest<'_>,
+    entrants: &mut [Entrant],
+    (all, connections): (&[Wanted], usize),
+    kept: &mut Vec<(Product, f64)>,
+) -> Line {
     let in_each = all.len() / contest.round_count();
     contest.rounds(entrants, in_memory, |side, round| {
-        let part = scattered.iter().copied().skip(round * in_each).take(in_each);
-        let sample = take(side, CONNECTIONS, part, Pace::Closed)?;
+        let part = all.iter().copied().skip(round * in_each).take(in_each);
+        let sample = take(side, connections, part, Pace::Closed)?;
         kept.push((side.product(), sample.hits));
         mostly_hits(sample)
     })
