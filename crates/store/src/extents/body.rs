@@ -14,6 +14,9 @@ use crate::memory::held::Share;
 use crate::store::BodySource;
 use crate::terms::ReadError;
 
+/// The beginning and the rest of a body of no more bytes are one piece: to put them together costs less than to send two.
+const JOINED_BYTES: u64 = 16 << 10;
+
 /// A body in extents, but for its beginning where that came with the head.
 pub(crate) struct LargeBody {
     table: Table,
@@ -72,23 +75,27 @@ impl LargeBody {
     }
 
     /// A piece of the beginning. Whoever wants more than that of a body of one extent more is given it only when the rest
-    /// has been read too: an object that has lost its rest is noticed before an answer begins.
+    /// has been read too: an object that has lost its rest is noticed before an answer begins. Of a short body he is given both as one piece.
     fn poll_beginning(&mut self, cx: &mut Context<'_>, from: Bytes, want: usize) -> Poll<Result<Bytes, ReadError>> {
         if want > from.len()
             && let &[only] = &self.table.extents[..]
         {
-            ready!(self.poll_only(cx, only))?;
+            let rest = ready!(self.poll_only(cx, only))?;
+            if self.table.body_bytes() <= JOINED_BYTES {
+                let wanted = rest.get(..want - from.len()).unwrap_or(&rest);
+                return Poll::Ready(Ok([&from[..], wanted].concat().into()));
+            }
         }
         Poll::Ready(Ok(from.slice(..want.min(from.len()))))
     }
 
     /// All that lies behind the beginning of a body of one extent.
-    fn poll_only(&mut self, cx: &mut Context<'_>, only: Extent) -> Poll<Result<(), ReadError>> {
+    fn poll_only(&mut self, cx: &mut Context<'_>, only: Extent) -> Poll<Result<Bytes, ReadError>> {
         let bytes = ready!(self.reader.poll_extent(cx, only, Vec::new))?;
         if let Some(told) = self.told.take() {
             told([&self.table.first[..], &bytes].concat());
         }
-        Poll::Ready(Ok(()))
+        Poll::Ready(Ok(bytes))
     }
 
     fn poll_rest(&mut self, cx: &mut Context<'_>, want: usize) -> Poll<Result<Bytes, ReadError>> {
