@@ -7,6 +7,7 @@ use tinaja_store::device::wrap::{Fault, Faulty};
 use tinaja_store::device::{Medium, Memory, Request};
 use tinaja_store::{Cache, Commit, Store, block_on, engines};
 
+use crate::support::random::Random;
 use crate::support::{BASE, blank, disk, get, open_as, put, settle, sound};
 
 fn open() -> Cache {
@@ -117,11 +118,8 @@ fn killed_at_any_moment_no_version_that_had_left_comes_back() {
     let medium = Medium::zeroed(10 << 20);
     let store = open_as(engines::GENERATIONAL, sound(&medium)).unwrap();
     let (mut newest, mut flushed) = (vec![0; KEYS as usize], vec![0; KEYS as usize]);
-    let (mut state, mut kills, mut found) = (99_u64, 0, 0);
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let (mut random, mut kills, mut found) = (Random(99), 0, 0);
+    let mut random = |below: u64| random.below(below);
     for step in 0..30_000_u64 {
         let n = if random(2) == 0 { random(KEYS) } else { random(KEYS / 10) };
         if get(&store, n).is_none() || random(20) == 0 {

@@ -7,6 +7,7 @@ use tinaja_store::device::wrap::{Fault, Faulty};
 use tinaja_store::device::{Device, Medium, Memory, Request};
 use tinaja_store::{Cache, Commit, Settings, Store, block_on, engines};
 
+use crate::support::random::Random;
 use crate::support::{get, key, open_planned, plan_with, put, settle, sound};
 
 const DISK: u64 = 48 << 20;
@@ -164,11 +165,8 @@ fn memory_is_what_was_given() {
 fn a_cache_is_used_on_with_more_memory_or_less() {
     let mut medium = Medium::zeroed(DISK as usize);
     let mut model = HashMap::new();
-    let mut random = 7_u64;
-    let mut below = |most: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % most
-    };
+    let mut random = Random(7);
+    let mut below = |most: u64| random.below(most);
     for (round, memory) in [Some(0), None, Some(2000), Some(0), Some(200_000), None, Some(0)].into_iter().enumerate() {
         let (store, _disk) = open(&medium, memory);
         assert_eq!(store.stats().damaged_at_open, 0);

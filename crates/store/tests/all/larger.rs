@@ -3,6 +3,7 @@
 use tinaja_store::device::Medium;
 use tinaja_store::{Cache, EngineRef, Settings, Store, engines};
 
+use crate::support::random::Random;
 use crate::support::{get, open_planned, plan_with, put, sound};
 
 const MIB: u64 = 1 << 20;
@@ -16,13 +17,8 @@ fn cache(engine: EngineRef, disk_bytes: u64) -> Cache {
 
 /// Which object is asked for at each step: a few often, many seldom; the same each time.
 fn asked() -> impl Iterator<Item = u64> {
-    let mut state = 1_u64;
-    std::iter::repeat_with(move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 11) as f64 / (1_u64 << 53) as f64).powi(3)
-    })
-    .map(|part| (part * OBJECTS) as u64)
-    .take(REQUESTS)
+    let mut random = Random(1);
+    std::iter::repeat_with(move || random.part().powi(3)).map(|part| (part * OBJECTS) as u64).take(REQUESTS)
 }
 
 /// The share of requests that were hits.

@@ -8,23 +8,12 @@ use bytes::Bytes;
 use tinaja_store::device::Medium;
 use tinaja_store::{Commit, EngineRef, Store, Updated, block_on};
 
+use crate::support::random::Random;
 use crate::support::{self, get, has_table, key, open_as, put, sound};
 
 for_every_engine!(no_older_version_comes_back);
 
 const KEYS: u64 = 1500;
-
-/// A sequence of numbers that the seed fixes.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % most
-    }
-}
 
 /// What may be found of an object: versions from `oldest` to `newest`, or nothing.
 #[derive(Clone, Copy, Default)]
@@ -38,7 +27,7 @@ fn no_older_version_comes_back(engine: EngineRef) {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos().into();
     let seed: u64 = std::env::var("TINAJA_SEED").ok().map_or_else(now, |seed| seed.parse().expect("a number"));
     println!("TINAJA_SEED={seed}");
-    let mut random = Random(seed | 1);
+    let mut random = Random(seed);
     let mut medium = Medium::zeroed(if has_table(engine) { 4 << 20 } else { 3 << 20 });
     let mut store = open_as(engine, sound(&medium)).unwrap();
     let mut may = vec![May::default(); KEYS as usize];

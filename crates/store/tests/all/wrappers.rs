@@ -9,6 +9,8 @@ use tinaja_store::device::wrap::{Counted, Fault, Faulty, Limited, Model, Tear, T
 use tinaja_store::device::{Device, Medium, Memory, Op, Outcome, Request};
 use tinaja_store::memory::AlignedBuf;
 
+use crate::support::random::Random;
+
 const KIB: u64 = 1024;
 
 fn begin(device: &dyn Device, request: Request) -> mpsc::Receiver<Outcome> {
@@ -191,10 +193,9 @@ fn the_model_of_a_disk_gives_the_papers_latencies() {
         let disk = Memory::over(&Medium::zeroed(64 << 20));
         let disk = Limited::new(Arc::new(disk), Model::sata_7200(), Time::Virtual).unwrap();
         let reads = 4000;
-        let mut random = 1_u64;
+        let mut random = Random(1);
         for _ in 0..reads {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            read(&disk, (random >> 33) % ((64 << 20) / 512 - 256) * 512, kibibytes * KIB).unwrap();
+            read(&disk, random.below((64 << 20) / 512 - 256) * 512, kibibytes * KIB).unwrap();
         }
         let mean_ms = disk.now().as_secs_f64() * 1000.0 / f64::from(reads);
         println!("{kibibytes:>4} KiB: {mean_ms:.2} ms, the paper says {latency_ms}");

@@ -10,6 +10,7 @@
 
 pub mod bits;
 pub mod parking;
+pub mod random;
 pub mod reading;
 
 use std::cell::Cell;

@@ -9,6 +9,7 @@ use tinaja_store::contract::bytes_of;
 use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Hint, Key, Settings, Store, block_on, engines};
 
 use super::journal::{Journal, What};
+use crate::support::random::Random;
 
 pub const DISK_BYTES: u64 = 64 << 20;
 /// Regions of a cache of that size; each opening begins a fresh one.
@@ -28,25 +29,13 @@ pub struct Orders {
     pub index_on_disk: bool,
 }
 
-/// xorshift, by which a run can be repeated as far as threads can.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
 fn key(number: u32) -> Key {
     Key::from_name(format!("http://example.net/{number}").as_bytes())
 }
 
 /// Bytes of a version's body: mostly some kilobytes, one in a hundred goes to disk in several parts.
 pub fn size(key: u32, version: u64) -> usize {
-    let random = Random((u64::from(key) << 40 | version).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1).below(1 << 40);
+    let random = Random((u64::from(key) << 40 | version).wrapping_mul(0x9E37_79B9_7F4A_7C15)).below(1 << 31);
     if random.is_multiple_of(100) { 300_000 + random as usize % 500_000 } else { random as usize % 8000 }
 }
 
@@ -92,7 +81,7 @@ fn found(cache: &Cache, number: u32) -> Option<u64> {
 }
 
 fn work(cache: &Cache, journal: &Journal, orders: &Orders, thread: u32, end: Option<Instant>) {
-    let mut random = Random((orders.seed ^ (orders.number * 64 + u64::from(thread))).wrapping_mul(0x9E37_79B9) | 1);
+    let mut random = Random((orders.seed ^ (orders.number * 64 + u64::from(thread))).wrapping_mul(0x9E37_79B9));
     let mut version = orders.number << 32;
     // What this thread's objects must be found as: each has one owner.
     let mut newest = std::collections::HashMap::new();

@@ -22,9 +22,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use load::{Orders, Random};
+use load::Orders;
 use model::Model;
 use tinaja_store::engines::{self, EngineRef};
+
+use crate::support::random::Random;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -60,7 +62,7 @@ fn kill(engine: EngineRef, index_on_disk: bool, kills: u64, least: f64) {
     dir.disable_cleanup(setting("TINAJA_KILL_KEEP").is_some());
     // Three fifths of the log: it may be anybody's turn to be overwritten after that. With a table a third of the disk is log.
     let kept_bytes = load::DISK_BYTES * 3 / if engine.has(&engines::BIN_SIZE) { 15 } else { 5 };
-    let (mut model, mut random, mut laps) = (Model::new(kept_bytes), Random(seed.wrapping_mul(0x9E37_79B9) | 1), 0);
+    let (mut model, mut random, mut laps) = (Model::new(kept_bytes), Random(seed.wrapping_mul(0x9E37_79B9)), 0);
     let begun = Instant::now();
     for number in 1..=kills {
         let close_after = (number % 8 == 0).then(|| Duration::from_millis(100));
