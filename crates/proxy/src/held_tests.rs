@@ -122,13 +122,6 @@ async fn pieces_are_small_while_much_is_held() {
     assert_eq!(held.piece_bytes(), READ_PIECE_BYTES);
 }
 
-#[tokio::test]
-async fn what_is_lent_is_a_small_share_of_the_budget() {
-    for (most, piece) in [(100, 128 << 10), (16 << 20, 256 << 10), (32 << 20, 512 << 10), (1 << 30, 512 << 10)] {
-        assert_eq!(Held::new(most).lent_piece_bytes(), piece, "{most}");
-    }
-}
-
 /// What waits beside requests counts as it changes, and goes in its turn: behind whoever has waited longer since.
 #[tokio::test]
 async fn what_waits_beside_requests_goes_in_its_turn() {

@@ -74,9 +74,9 @@ impl Gate {
         (self.stream, self.waiting)
     }
 
-    /// Whether what is sent goes to the system as it is, and not by TLS.
+    /// Whether what is sent goes out as it is, not through TLS.
     pub fn is_plain(&self) -> bool {
-        matches!(self.stream, Stream::Plain(_))
+        !matches!(self.stream, Stream::Tls(_) | Stream::Inside(_))
     }
 
     /// The connection, to write an answer to.

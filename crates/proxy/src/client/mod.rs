@@ -27,10 +27,10 @@ use tinaja_http::message::ResponseHead;
 use tinaja_http::refusal::Refusal;
 use tokio::io::AsyncWriteExt;
 use tokio::task::yield_now;
-use write::{Filling, write_as_one};
+use write::{Filling, write_as_one, write_at_once};
 
 use crate::failure::Failure;
-use crate::held::{Held, LEAST_SEND_BUFFER_BYTES};
+use crate::held::{Held, LEAST_SEND_BUFFER_BYTES, READ_PIECE_BYTES};
 use crate::stream::Stream;
 
 /// How long a client may take nothing or send nothing, by which clock, and what is held for it meanwhile.
@@ -52,12 +52,39 @@ impl Patience {
     /// Sends `before`, `piece` and `behind`, with a flush where that is asked for. Whether the client has taken them, but for what its
     /// connection holds; that counts too where it takes no more. It may take as long as it likes, if it takes something again and again.
     ///
+    /// A piece may be larger than what is read at a time. As much of it as the connection takes at once goes out in one call. The rest is sent by pieces like others: a slow
+    /// client may take its time for each of them, and holds no more.
+    ///
     /// Behind a whole piece others have their turn: to copy one takes the system as long as some small answers take altogether, and a
     /// connection may take many at once. While the budget is tight pieces are small, and turns too: it is then that others wait.
     pub async fn send(
         &self,
         stream: &mut Stream,
-        (before, piece, behind): (Vec<u8>, Bytes, &'static [u8]),
+        (before, mut piece, behind): (Vec<u8>, Bytes, &'static [u8]),
+        flushes: bool,
+    ) -> bool {
+        let mut before = Bytes::from(before);
+        if piece.len() > READ_PIECE_BYTES {
+            let Ok(left) = write_at_once(stream, before, piece).await else { return false };
+            (before, piece) = left;
+            while piece.len() > READ_PIECE_BYTES {
+                let part = (std::mem::take(&mut before), piece.split_to(READ_PIECE_BYTES), b"".as_slice());
+                if !self.send_part(stream, part, false).await {
+                    return false;
+                }
+            }
+            if piece.is_empty() {
+                yield_now().await;
+            }
+        }
+        self.send_part(stream, (before, piece, behind), flushes).await
+    }
+
+    /// See [`Patience::send`].
+    async fn send_part(
+        &self,
+        stream: &mut Stream,
+        (before, piece, behind): (Bytes, Bytes, &'static [u8]),
         flushes: bool,
     ) -> bool {
         let (bytes, full) = (before.len() + piece.len(), AtomicUsize::new(0));

@@ -1,5 +1,6 @@
 //! Writing several buffers as one.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -81,11 +82,11 @@ impl AsyncWrite for Filling<'_> {
 /// Writes `before`, `piece` and `behind` with as few calls as the stream allows, one where it takes all.
 pub(super) async fn write_as_one(
     stream: &mut (impl AsyncWrite + Unpin),
-    before: Vec<u8>,
+    before: Bytes,
     piece: Bytes,
     behind: &'static [u8],
 ) -> io::Result<()> {
-    let mut all = Bytes::from(before).chain(piece).chain(Bytes::from_static(behind));
+    let mut all = before.chain(piece).chain(Bytes::from_static(behind));
     while all.has_remaining() {
         let mut slices = [IoSlice::new(&[]); 3];
         let filled = all.chunks_vectored(&mut slices);
@@ -96,6 +97,26 @@ pub(super) async fn write_as_one(
         all.advance(written);
     }
     Ok(())
+}
+
+/// Writes as much of both as the stream takes in one call, without waiting. What is left of them.
+pub(super) async fn write_at_once(
+    stream: &mut (impl AsyncWrite + Unpin),
+    before: Bytes,
+    piece: Bytes,
+) -> io::Result<(Bytes, Bytes)> {
+    let mut all = before.chain(piece);
+    let written = poll_fn(|cx| {
+        let mut slices = [IoSlice::new(&[]); 2];
+        let filled = all.chunks_vectored(&mut slices);
+        match Pin::new(&mut *stream).poll_write_vectored(cx, slices.get(..filled).unwrap_or_default()) {
+            Poll::Ready(written) => Poll::Ready(written),
+            Poll::Pending => Poll::Ready(Ok(0)),
+        }
+    });
+    let written = written.await?;
+    all.advance(written);
+    Ok(all.into_inner())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::memory::held::Share;
 use crate::store::BodySource;
 use crate::terms::ReadError;
 
-/// The beginning and the rest of a body of no more bytes are one piece: to put them together costs less than to send two.
+/// A body of at most so many bytes is given in one piece: copying its two parts together costs less than sending them apart.
 const JOINED_BYTES: u64 = 16 << 10;
 
 /// A body in extents, but for its beginning where that came with the head.
@@ -75,7 +75,7 @@ impl LargeBody {
     }
 
     /// A piece of the beginning. Whoever wants more than that of a body of one extent more is given it only when the rest
-    /// has been read too: an object that has lost its rest is noticed before an answer begins. Of a short body he is given both as one piece.
+    /// has been read too: an object that has lost its rest is noticed before an answer begins. A short body is given whole.
     fn poll_beginning(&mut self, cx: &mut Context<'_>, from: Bytes, want: usize) -> Poll<Result<Bytes, ReadError>> {
         if want > from.len()
             && let &[only] = &self.table.extents[..]
@@ -83,6 +83,9 @@ impl LargeBody {
             let rest = ready!(self.poll_only(cx, only))?;
             if self.table.body_bytes() <= JOINED_BYTES {
                 let wanted = rest.get(..want - from.len()).unwrap_or(&rest);
+                if wanted.len() == rest.len() {
+                    self.reader.has_given_all();
+                }
                 return Poll::Ready(Ok([&from[..], wanted].concat().into()));
             }
         }

@@ -50,6 +50,11 @@ impl ExtentReader {
         ExtentReader { disk, held: VecDeque::new(), reading: Mutex::new(None) }
     }
 
+    /// What is held was taken to its end.
+    pub(super) fn has_given_all(&mut self) {
+        self.held.clear();
+    }
+
     /// Up to `max` bytes of an extent, from `skip` on. It is held for the next piece if it may be, and so are those of
     /// `others`, the extents behind it, that were read with it.
     pub(crate) fn poll_piece(

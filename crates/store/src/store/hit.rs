@@ -54,7 +54,7 @@ pub trait BodySource: Send + Sync {
 
     /// The next piece, at most `max` bytes (`max` of 0 counts as 1); `None` at the end. Worst-case memory: what one
     /// request read, held by the reader: one part of the body, or [`crate::limits::MAX_REQUEST_BYTES`]; of a short body that is being
-    /// written, the buffer that its writer cut it from. After an error
+    /// written, the buffer that its writer cut it from; of one in two parts, a copy of up to 16 KiB. After an error
     /// every further call gives the same error.
     fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>>;
 }

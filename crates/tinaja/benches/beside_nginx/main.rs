@@ -4,7 +4,7 @@
 //! that Varnish asks for. For a profiler:
 //! `cargo bench -p tinaja -- --only memory --server tinaja --seconds 30` keeps one server busy and prints its process.
 //!
-//! `cargo bench -p tinaja -- --http2` measures memory hits over HTTP/2 by TLS beside nginx and H2O, and writes `docs/bench/http2.md`;
+//! `cargo bench -p tinaja -- --http2` measures memory hits over HTTP/2 by TLS beside nginx, H2O and a bare server of the same libraries, and writes `docs/bench/http2.md`;
 //! `--before PROGRAM` adds another program of ours, in the same rounds, and `--program PROGRAM` measures that one in place of the one that cargo has built: what
 //! `scripts/release` builds, as packages have it.
 //!
@@ -29,6 +29,11 @@ use std::time::{Duration, Instant};
 use load::Load;
 use report::Line;
 use servers::{Kind, Server};
+
+/// As in Tinaja: the bare server of HTTP/2 is this program. Clients and origins have it too, whose time is not counted.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The core that the servers share, one at a time busy; everything else runs on the other.
 const SERVED: usize = 0;

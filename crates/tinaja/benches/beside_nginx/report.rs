@@ -88,6 +88,8 @@ median of the rounds; *ratio* is Tinaja's over that server's, so below 1 Tinaja 
 - Tinaja serves from memory, nginx what its `proxy_cache` has in files in the page cache.
 - H2O has no cache of other servers' answers. It serves files with the same bytes from the page cache: no answer of another server is judged, and its
   heads are shorter.
+- *bare h2 and rustls* is the least that Tinaja's libraries take: a server that looks at no request and gives everybody the same answer. It is built by `cargo
+  bench`, without a profile.
 "
     );
     write_page("http2.md", &above, lines);

@@ -52,7 +52,7 @@ pub enum Kind {
     SquidBumping,
     /// Files in the page cache, by TLS and HTTP/2: it keeps no answers of other servers.
     H2o,
-    /// The libraries alone that Tinaja speaks HTTP/2 by: see [`crate::bare_http2`].
+    /// Only the libraries that Tinaja uses for HTTP/2: see [`crate::bare_http2`].
     BareHttp2,
 }
 
@@ -292,7 +292,7 @@ fn h2o(tls: &Certificates, files: &[(String, Vec<u8>)]) -> Server {
     Server::H2o { process, _dir: dir, address }
 }
 
-/// This program, as that server.
+/// This program again, as the bare server.
 fn bare_http2(tls: &Certificates, body_bytes: usize) -> Server {
     let dir = TempDir::new().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));

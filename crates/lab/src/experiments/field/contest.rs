@@ -29,7 +29,7 @@ pub struct Contest<'a> {
 /// One server in some rows: as long as it runs, else why it does not.
 pub struct Entrant {
     pub product: Product,
-    /// The engine that it was told, if it is ours and has not its default.
+    /// The engine Tinaja was told to use, if not its default.
     pub engine: Option<&'static str>,
     pub side: Result<Side, String>,
 }

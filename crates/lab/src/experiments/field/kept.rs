@@ -29,6 +29,13 @@ struct Restarted {
     begun: Duration,
 }
 
+/// What a server still had of so many objects.
+struct Found {
+    product: Product,
+    requests: usize,
+    hits: f64,
+}
+
 /// All rows, on servers that were started for them.
 pub fn measure(contest: &Contest<'_>) -> Kept {
     let choose = |full: u64, quick: u64| contest.setup.choose(full, quick);
@@ -58,15 +65,21 @@ pub fn measure(contest: &Contest<'_>) -> Kept {
     }
     let mut kept = Vec::new();
     let parts = scattered(&all, all.len());
-    let (many, one) = parts.split_at(all.len() / 6 * 5);
+    let (many, one) = parts.split_at(all.len() / 3 * 2);
     let cold = cold_hits(contest, entrants, (many, CONNECTIONS), &mut kept);
+    // Directories, and what was read ahead, are in memory by now.
+    for entrant in entrants.iter_mut().filter(|entrant| entrant.product.keeps_on_disk()) {
+        let _ = entrant.work(|side| reopened(contest, side));
+    }
     let alone = cold_hits(contest, entrants, (one, 1), &mut kept);
     for (entrant, restarted) in entrants.iter().zip(&mut restarted) {
-        let of_it: Vec<_> = kept.iter().filter(|(product, _)| *product == entrant.product).collect();
+        let of_it = kept.iter().filter(|kept| kept.product == entrant.product);
+        let (requests, hits) =
+            of_it.fold((0, 0.0), |(requests, hits), kept| (requests + kept.requests, hits + kept.hits));
         if let Ok(found) = restarted
-            && !of_it.is_empty()
+            && requests > 0
         {
-            found.after_end = Some(of_it.iter().map(|(_, hits)| hits).sum::<f64>() / of_it.len() as f64);
+            found.after_end = Some(hits / requests as f64);
         }
     }
     let says = [
@@ -112,13 +125,13 @@ fn cold_hits(
     contest: &Contest<'_>,
     entrants: &mut [Entrant],
     (all, connections): (&[Wanted], usize),
-    kept: &mut Vec<(Product, f64)>,
+    kept: &mut Vec<Found>,
 ) -> Line {
     let in_each = all.len() / contest.round_count();
     contest.rounds(entrants, in_memory, |side, round| {
         let part = all.iter().copied().skip(round * in_each).take(in_each);
         let sample = take(side, connections, part, Pace::Closed)?;
-        kept.push((side.product(), sample.hits));
+        kept.push(Found { product: side.product(), requests: in_each, hits: sample.hits * in_each as f64 });
         mostly_hits(sample)
     })
 }

@@ -52,6 +52,11 @@ impl Line {
         self.rows.get(at).is_none_or(|row| row.why.is_some())
     }
 
+    /// Why it has.
+    pub fn why(&self, at: usize) -> Option<&str> {
+        self.rows.get(at)?.why.as_deref()
+    }
+
     pub fn add(&mut self, at: usize, sample: Result<Sample, String>) {
         let Some(row) = self.rows.get_mut(at) else { return };
         match sample {

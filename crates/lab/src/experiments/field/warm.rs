@@ -48,12 +48,15 @@ pub fn measure(contest: &Contest<'_>) -> Warm {
     );
     settle(entrants);
     let counts = since(entrants, &before);
-    // What the engine's bytes are, without the default's keeping of what is worth most.
+    // The same with an engine that appends everything to one log.
     let mut by_log = [contest.by_engine(LOG, room, room.disk_bytes * 2)];
     settle(&mut by_log);
     let before = disks(&mut by_log);
-    contest.rounds(&mut by_log, |_| None, miss);
+    let line = contest.rounds(&mut by_log, |_| None, miss);
     settle(&mut by_log);
+    if let (Some(why), [entrant]) = (line.why(0), &mut by_log) {
+        entrant.side = Err(why.to_owned());
+    }
     let counts = [counts, since(&mut by_log, &before)].concat();
     let all: Vec<_> = entrants.iter().chain(&by_log).collect();
     let misses_of_each = count * contest.round_count() as u64;
@@ -191,7 +194,7 @@ pub fn written_table(
         }
         table.row(row);
     }
-    let says = ours.map_or(String::new(), |ours| {
+    let mut says = ours.map_or(String::new(), |ours| {
         format!(
             "Tinaja writes {:.3} bytes for each byte of a body, heads, keys and all that it keeps beside them included, in {:.3} \
              requests a miss.",
@@ -199,6 +202,11 @@ pub fn written_table(
             ours.writes as f64 / misses as f64
         )
     });
+    for (entrant, count) in entrants.iter().zip(counts) {
+        if let (Some(engine), Some(count)) = (entrant.engine, count) {
+            says.push_str(&format!(" With {engine} it writes {:.3}.", count.write_bytes as f64 / body));
+        }
+    }
     table.says(says)
 }
 
@@ -253,15 +261,21 @@ mod tests {
 
     #[test]
     fn what_was_written_is_beside_ours() {
-        let entrant = |product| Entrant { product, engine: None, side: Err("it is a test".to_owned()) };
-        let entrants = [Product::Tinaja, Product::Nginx, Product::Varnish, Product::Squid].map(entrant);
+        let entrant = |(product, engine)| Entrant { product, engine, side: Err("it is a test".to_owned()) };
+        let all = [Product::Tinaja, Product::Nginx, Product::Varnish, Product::Squid].map(|product| (product, None));
+        let [ours, nginx, varnish, squid] = all.map(entrant);
+        let by_log = entrant((Product::Tinaja, Some(LOG)));
+        let entrants = [ours, nginx, varnish, squid, by_log];
         let count = |writes, write_bytes| Some(DiskCount { writes, write_bytes, ..DiskCount::default() });
-        let counts = [count(10, 2 * 81_920), count(40, 4 * 81_920), count(0, 0), None];
+        let counts = [count(10, 2 * 81_920), count(40, 4 * 81_920), count(0, 0), None, count(10, 81_920)];
         let table = written_table("t", &entrants.each_ref(), |_| None, &counts, 10);
         assert_eq!(table.column("bytes, ours / its")[1], &Cell::Number(0.5, 2));
         assert_eq!(table.column("bytes written a body byte")[..2], [&Cell::Number(2.0, 3), &Cell::Number(4.0, 3)]);
+        assert_eq!(table.column("server")[4], &Cell::from("Tinaja, hashcache-log"));
+        assert_eq!(table.column("bytes, ours / its")[4], &Cell::Nothing);
+        assert_eq!(table.column("bytes written a body byte")[4], &Cell::Number(1.0, 3));
         assert_eq!(
-            table.column("what kept it")[2..],
+            table.column("what kept it")[2..4],
             [&Cell::from("it keeps objects in memory alone"), &Cell::from("it is a test")]
         );
     }

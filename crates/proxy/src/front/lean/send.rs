@@ -17,8 +17,10 @@ impl MaybePlain<'_> {
         let patience = self.shared.patience();
         let mut sent = match (&mut to, head) {
             (To::H1(gate), Head::H1(head)) => {
-                answer.body_bytes = first.len() as u64;
-                patience.send(gate.stream(), (head, first, b""), false).await
+                let bytes = first.len() as u64;
+                let sent = patience.send(gate.stream(), (head, first, b""), false).await;
+                answer.body_bytes = if sent { bytes } else { 0 };
+                sent
             }
             (To::H2(h2), Head::H2(head)) => h2.begin_with(head, first).await.is_ok(),
             _ => false,
