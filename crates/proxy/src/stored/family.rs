@@ -10,7 +10,8 @@ use tinaja_http::vary::{self, VariantPlace};
 use tinaja_store::Hint;
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::head::{Facts, Kind, StoredHead};
+use super::facts::Facts;
+use super::head::{Kind, StoredHead};
 use super::name::Name;
 use crate::bans::{Stamp, Tags};
 use crate::storage::Storage;

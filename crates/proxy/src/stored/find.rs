@@ -4,8 +4,9 @@ use http::HeaderMap;
 use tinaja_store::{Body, FIND_DEADLINE, Hit, Key, Lookup, State};
 
 use super::family::Family;
-use super::head::{Kind, StoredHead, is_old};
+use super::head::{Kind, StoredHead};
 use super::name::Name;
+use super::old_head::is_unread;
 use super::pieces::{Piece, PieceList};
 use crate::bans::{Bans, Verdict};
 use crate::storage::Storage;
@@ -126,7 +127,7 @@ pub(super) async fn look(store: &Storage, name: &Name, place: &Key) -> Option<(S
         Lookup::Wait(pending) => pending.await,
     }?;
     let Some(mut head) = StoredHead::decode(&hit.head) else {
-        if is_old(&hit.head) {
+        if is_unread(&hit.head) {
             tracing::debug!("removing an object that an earlier version stored: {place:?}");
         } else {
             tracing::warn!("removing an object whose head cannot be read: {place:?}");

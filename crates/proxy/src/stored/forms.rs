@@ -11,8 +11,9 @@ use tinaja_http::encoding::{Coding, Codings};
 use tinaja_http::message::ResponseHead;
 use tinaja_store::{Hit, Key, State};
 
+use super::facts::Facts;
 use super::find::look;
-use super::head::{Facts, Kind, StoredHead};
+use super::head::{Kind, StoredHead};
 use super::name::Name;
 use crate::storage::Storage;
 

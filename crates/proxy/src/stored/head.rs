@@ -1,34 +1,39 @@
 //! The head of a stored object: when it came, how long it is good, whose it is, and its header lines.
 //!
-//! All that decides whether an answer may be served stands in numbers at fixed places, so that a hit needs no header
-//! to be parsed; and the header lines stand as they are sent, so that a hit need not write them anew.
+//! All that decides whether an answer may be served stands in numbers in front, so that a hit needs no header to be parsed; and
+//! the header lines stand as they are sent, so that a hit need not write them anew. A number that most objects have no use for is
+//! there only where its flag is set: each byte is written to the disk with each object. `docs/formats/heads.md` draws it.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, SystemTime};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use tinaja_http::lines::{Line, header_map, lines};
 use tinaja_http::message::{Fields, ResponseHead};
-use tinaja_http::reuse::StoredState;
 
+use super::facts::Facts;
+use super::old_head;
 use crate::bans::{Stamp, Tags, tag_fields};
 
-/// The first byte of every head. 1 and 2 were the forms that the adapter for Pingora's cache makes, 3 knew no pieces.
-const VERSION: u8 = 6;
-/// The same of heads that are read still: nothing is encoded.
-const UNENCODED_VERSION: u8 = 5;
-/// The same of heads that are read still: they have neither stamps nor tags.
-const UNSTAMPED_VERSION: u8 = 4;
-const MAY_BE_STALE: u8 = 1;
-const VARIES: u8 = 2;
-const HAS_ADDRESS: u8 = 4;
-const UNLISTED_TAGS: u8 = 8;
+/// The first byte of every head. Of those before it, [`old_head`] reads some.
+const VERSION: u8 = 7;
 
-/// Bytes before the primary name.
-const FIXED_BYTES: usize = 96;
-/// The same of heads that are not stamped.
-const UNSTAMPED_BYTES: usize = 84;
+const MAY_BE_STALE: u16 = 1;
+const VARIES: u16 = 2;
+const IPV4: u16 = 4;
+const UNLISTED_TAGS: u16 = 8;
+const IPV6: u16 = 16;
+const AGES: u16 = 32;
+const IN_FAMILY: u16 = 64;
+const PIECES: u16 = 128;
+const TAGS: u16 = 256;
+const ALL_FLAGS: u16 = 511;
+
+/// Bytes before the stamp.
+const STAMP_AT: usize = 20;
+/// The most bytes before the name.
+const MAX_NUMBERS_BYTES: usize = 96;
 /// The longest name that is stored, in bytes: a URL is at most a quarter of that.
 const MAX_PRIMARY_BYTES: usize = 64 * 1024;
 /// The largest header that is stored, together with a list of pieces and tags, in bytes; larger ones pass through. It leaves room for the rest of a head in
@@ -51,101 +56,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn of(byte: u8) -> Option<Kind> {
+    pub(super) fn of(byte: u8) -> Option<Kind> {
         [Kind::Whole, Kind::Family, Kind::Pieces, Kind::Piece, Kind::Form].into_iter().find(|kind| *kind as u8 == byte)
     }
-}
-
-/// What is known of a stored response beside its header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
-    /// When its head came, or it was last validated.
-    pub received: SystemTime,
-    /// Until when it may be served without asking.
-    pub fresh_until: SystemTime,
-    /// Its age when it was received, in seconds.
-    pub age_seconds: u32,
-    pub stale_while_revalidate_seconds: u32,
-    pub stale_if_error_seconds: u32,
-    pub may_be_stale: bool,
-    /// The family that it belongs to, by when that began; families that were purged begin anew. The Unix epoch where
-    /// there is none.
-    pub family: SystemTime,
-    /// Which of a family's variants it is.
-    pub variant: Option<[u8; 16]>,
-    /// The address that it was fetched from, for [`crate::config::Listener::may_serve`].
-    pub fetched_from: Option<IpAddr>,
-    /// Which bans had been made when it was asked for.
-    pub stamp: Stamp,
-}
-
-impl Facts {
-    /// The same, stale since then at the latest. It may be served stale as any other.
-    pub fn stale_since(self, since: SystemTime) -> Facts {
-        Facts { fresh_until: self.fresh_until.min(since.max(self.received)), ..self }
-    }
-
-    /// The same, stale if it came before that time: the cache may have missed that it was removed.
-    pub fn trusted_from(self, distrusted_before: Option<SystemTime>) -> Facts {
-        match distrusted_before {
-            Some(before) if self.received < before => self.distrusted_since(before),
-            _ => self,
-        }
-    }
-
-    /// The same, of an answer that was asked for then, whenever it came.
-    pub fn asked_at(self, asked: SystemTime, distrusted_before: Option<SystemTime>) -> Facts {
-        match distrusted_before {
-            Some(before) if asked < before => self.distrusted_since(before),
-            _ => self,
-        }
-    }
-
-    /// The same, to be validated before it is used: it is stale since then, and may not be served so of the proxy's own accord.
-    pub fn distrusted_since(self, since: SystemTime) -> Facts {
-        Facts { stale_while_revalidate_seconds: 0, may_be_stale: false, ..self.stale_since(since) }
-    }
-
-    /// The same, of an answer that is so much older than the clock says, since that was put back.
-    pub fn older_by(self, by: Duration) -> Facts {
-        let earlier = |time: SystemTime| time.checked_sub(by).unwrap_or(SystemTime::UNIX_EPOCH);
-        Facts { received: earlier(self.received), fresh_until: earlier(self.fresh_until), ..self }
-    }
-
-    /// What decides reuse at `now`. What was received later than that is stale: the clock was put back, and nobody knows how
-    /// long ago it came. So do boxes without a battery at every power cut.
-    pub fn state(&self, now: SystemTime) -> StoredState {
-        let was_put_back = self.received > now + CLOCK_TOLERANCE;
-        let given = self.fresh_until.duration_since(self.received).unwrap_or_default();
-        let ttl_seconds = match self.fresh_until.duration_since(now) {
-            Ok(_) if was_put_back => -1,
-            Ok(left) => {
-                // Anything left counts as a second: fresh is fresh until it is over. And no more is left than there was.
-                let left = left.min(given);
-                seconds(left) + i64::from(left.subsec_nanos() > 0)
-            }
-            Err(past) => -seconds(past.duration()),
-        };
-        StoredState {
-            age_seconds: self.age(now),
-            ttl_seconds,
-            stale_while_revalidate_seconds: if was_put_back { 0 } else { self.stale_while_revalidate_seconds.into() },
-            stale_if_error_seconds: self.stale_if_error_seconds.into(),
-            may_be_stale: self.may_be_stale && !was_put_back,
-        }
-    }
-
-    /// Its age at `now`, in seconds (RFC 9111 4.2.3).
-    pub fn age(&self, now: SystemTime) -> u64 {
-        tinaja_http::age::current_age(self.age_seconds.into(), now.duration_since(self.received).unwrap_or_default())
-    }
-}
-
-/// By so much another node's clock may be ahead, or this one be put back to be right again.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
-
-fn seconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// A head, taken apart without copying.
@@ -160,79 +73,159 @@ pub(crate) struct StoredHead {
     wire: Bytes,
 }
 
-impl StoredHead {
-    /// Takes a head apart; `None` for anything that [`StoredHead::encode`] does not make.
-    pub fn decode(bytes: &Bytes) -> Option<StoredHead> {
-        let fixed_bytes = if bytes.first() == Some(&UNSTAMPED_VERSION) { UNSTAMPED_BYTES } else { FIXED_BYTES };
-        let mut rest = bytes.get(..fixed_bytes)?;
-        let (version, kind, flags, zero) = (rest.get_u8(), rest.get_u8(), rest.get_u8(), rest.get_u8());
-        let kind = Kind::of(kind)?;
-        let is_stamped = version != UNSTAMPED_VERSION;
-        let of_tags = if is_stamped { UNLISTED_TAGS } else { 0 };
-        let known = matches!(version, VERSION | UNENCODED_VERSION | UNSTAMPED_VERSION);
-        if !known || flags > MAY_BE_STALE | VARIES | HAS_ADDRESS | of_tags || zero != 0 {
+/// What stands before the name.
+pub(super) struct Numbers {
+    pub kind: Kind,
+    pub facts: Facts,
+    /// It has tags that are not listed.
+    pub unlisted_tags: bool,
+    /// It was stored before tags were kept: its fields say whether it has any.
+    pub is_before_tags: bool,
+    pub primary_bytes: usize,
+    pub pieces_bytes: usize,
+    pub tags_bytes: usize,
+    pub wire_bytes: usize,
+}
+
+impl Numbers {
+    /// Those in front of `rest`, which begins behind them then.
+    fn read(rest: &mut &[u8]) -> Option<Numbers> {
+        let [VERSION, kind] = take(rest)? else { return None };
+        let flags = u16::from_le_bytes(take(rest)?);
+        if flags & !ALL_FLAGS != 0 || flags & (IPV4 | IPV6) == IPV4 | IPV6 {
             return None;
         }
-        let [received, fresh_until, family] =
-            [time(rest.get_u64_le())?, time(rest.get_u64_le())?, time(rest.get_u64_le())?];
-        let [age_seconds, stale_while_revalidate_seconds, stale_if_error_seconds] =
-            [rest.get_u32_le(), rest.get_u32_le(), rest.get_u32_le()];
-        let mut variant = [0; 16];
-        rest.copy_to_slice(&mut variant);
-        let address = Ipv6Addr::from_bits(rest.get_u128()).to_canonical();
-        let [primary_bytes, pieces_bytes, wire_bytes] = [(); 3].map(|()| rest.get_u32_le() as usize);
-        let (stamp, tags_bytes) = match is_stamped {
-            true => (Stamp(rest.get_u64_le()), rest.get_u32_le() as usize),
-            false => (Stamp::default(), 0),
+        let has = |flag| flags & flag != 0;
+        let [received, fresh_until] = [take_time(rest)?, take_time(rest)?];
+        let stamp = Stamp(u64::from_le_bytes(take(rest)?));
+        let [primary_bytes, wire_bytes] = [take_length(rest)?, take_length(rest)?];
+        let ages = if has(AGES) { [take(rest)?, take(rest)?, take(rest)?] } else { Default::default() };
+        let [age_seconds, stale_while_revalidate_seconds, stale_if_error_seconds] = ages.map(u32::from_le_bytes);
+        let family = if has(IN_FAMILY) { take_time(rest)? } else { SystemTime::UNIX_EPOCH };
+        let variant = if has(VARIES) { Some(take(rest)?) } else { None };
+        let fetched_from = match () {
+            () if has(IPV4) => Some(Ipv4Addr::from(take::<4>(rest)?).into()),
+            () if has(IPV6) => Some(Ipv6Addr::from(take::<16>(rest)?).into()),
+            () => None,
         };
-        let fits_kind = match kind {
-            Kind::Pieces | Kind::Piece => pieces_bytes > 0,
-            Kind::Form => pieces_bytes > 0 && version == VERSION,
-            // Of some there are encoded forms.
-            Kind::Whole => pieces_bytes == 0 || version == VERSION,
-            Kind::Family => pieces_bytes == 0,
-        };
-        if primary_bytes > MAX_PRIMARY_BYTES
-            || bytes.len() != fixed_bytes + primary_bytes + pieces_bytes + tags_bytes + wire_bytes
-            || !fits_kind
-        {
-            return None;
-        }
+        let pieces_bytes = if has(PIECES) { take_length(rest)? } else { 0 };
+        let tags_bytes = if has(TAGS) { take_length(rest)? } else { 0 };
         let facts = Facts {
             received,
             fresh_until,
             age_seconds,
             stale_while_revalidate_seconds,
             stale_if_error_seconds,
-            may_be_stale: flags & MAY_BE_STALE != 0,
+            may_be_stale: has(MAY_BE_STALE),
             family,
-            variant: (flags & VARIES != 0).then_some(variant),
-            fetched_from: (flags & HAS_ADDRESS != 0).then_some(address),
+            variant,
+            fetched_from,
             stamp,
         };
-        let pieces_at = fixed_bytes + primary_bytes;
+        let (kind, unlisted_tags) = (Kind::of(kind)?, has(UNLISTED_TAGS));
+        let is_before_tags = false;
+        Some(Numbers {
+            kind,
+            facts,
+            unlisted_tags,
+            is_before_tags,
+            primary_bytes,
+            pieces_bytes,
+            tags_bytes,
+            wire_bytes,
+        })
+    }
+
+    /// Writes them in front of an empty head. The length of the wire is not known yet, so its place is returned.
+    fn write(&self, head: &mut Vec<u8>) -> Option<usize> {
+        let facts = &self.facts;
+        let ages = [facts.age_seconds, facts.stale_while_revalidate_seconds, facts.stale_if_error_seconds];
+        let address = facts.fetched_from.map(|address| address.to_canonical());
+        let flags = [
+            (facts.may_be_stale, MAY_BE_STALE),
+            (facts.variant.is_some(), VARIES),
+            (address.is_some_and(|address| address.is_ipv4()), IPV4),
+            (self.unlisted_tags, UNLISTED_TAGS),
+            (address.is_some_and(|address| address.is_ipv6()), IPV6),
+            (ages != [0; 3], AGES),
+            (facts.family != SystemTime::UNIX_EPOCH, IN_FAMILY),
+            (self.pieces_bytes > 0, PIECES),
+            (self.tags_bytes > 0, TAGS),
+        ];
+        let flags = flags.into_iter().filter(|(set, _)| *set).fold(0, |all, (_, flag)| all | flag);
+        head.extend_from_slice(&[VERSION, self.kind as u8]);
+        head.extend_from_slice(&flags.to_le_bytes());
+        let times = [nanoseconds(facts.received), nanoseconds(facts.fresh_until), facts.stamp.0];
+        times.iter().for_each(|number| head.extend_from_slice(&number.to_le_bytes()));
+        head.extend_from_slice(&u32::try_from(self.primary_bytes).ok()?.to_le_bytes());
+        let wire_bytes_at = head.len();
+        head.extend_from_slice(&[0; 4]);
+        if flags & AGES != 0 {
+            ages.iter().for_each(|seconds| head.extend_from_slice(&seconds.to_le_bytes()));
+        }
+        if flags & IN_FAMILY != 0 {
+            head.extend_from_slice(&nanoseconds(facts.family).to_le_bytes());
+        }
+        head.extend_from_slice(facts.variant.as_ref().map_or(&[], |variant| &variant[..]));
+        match address {
+            Some(IpAddr::V4(address)) => head.extend_from_slice(&address.octets()),
+            Some(IpAddr::V6(address)) => head.extend_from_slice(&address.octets()),
+            None => {}
+        }
+        for length in [self.pieces_bytes, self.tags_bytes].into_iter().filter(|length| *length > 0) {
+            head.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+        }
+        Some(wire_bytes_at)
+    }
+
+    /// Whether it says something of pieces or forms if, and only if, its kind has such.
+    fn fits_kind(&self) -> bool {
+        match self.kind {
+            Kind::Pieces | Kind::Piece | Kind::Form => self.pieces_bytes > 0,
+            // Of some there are encoded forms.
+            Kind::Whole => true,
+            Kind::Family => self.pieces_bytes == 0,
+        }
+    }
+}
+
+impl StoredHead {
+    /// Takes a head apart; `None` for anything that [`StoredHead::encode`] does not make, and did not in the versions that are read.
+    pub fn decode(bytes: &Bytes) -> Option<StoredHead> {
+        let mut rest = &bytes[..];
+        let numbers = match bytes.first() {
+            Some(&VERSION) => Numbers::read(&mut rest),
+            _ => old_head::read(&mut rest),
+        }?;
+        let Numbers { kind, facts, primary_bytes, pieces_bytes, tags_bytes, wire_bytes, .. } = numbers;
+        if primary_bytes > MAX_PRIMARY_BYTES
+            || rest.len() != primary_bytes + pieces_bytes + tags_bytes + wire_bytes
+            || !numbers.fits_kind()
+        {
+            return None;
+        }
+        let primary_at = bytes.len() - rest.len();
+        let pieces_at = primary_at + primary_bytes;
         let tags_at = pieces_at + pieces_bytes;
         let wire_at = tags_at + tags_bytes;
-        let (primary, pieces) = (bytes.slice(fixed_bytes..pieces_at), bytes.slice(pieces_at..tags_at));
+        let (primary, pieces) = (bytes.slice(primary_at..pieces_at), bytes.slice(pieces_at..tags_at));
         let wire = bytes.slice(wire_at..);
         // Of what came before tags were kept, any may be meant.
-        let has_tags = !is_stamped && lines(&wire).any(|line| tag_fields().iter().any(|name| line.is(name)));
-        let tags = Tags::of(bytes.slice(tags_at..wire_at), has_tags || flags & UNLISTED_TAGS != 0)?;
+        let may_have_any =
+            numbers.is_before_tags && lines(&wire).any(|line| tag_fields().iter().any(|name| line.is(name)));
+        let tags = Tags::of(bytes.slice(tags_at..wire_at), may_have_any || numbers.unlisted_tags)?;
         Some(StoredHead { kind, facts, primary, pieces, tags, wire })
     }
 
     /// Of which kind an object with this head is, and when it was asked for, without taking all of it apart; `None` for anything that
-    /// [`StoredHead::encode`] does not make.
+    /// [`StoredHead::decode`] does not read.
     pub fn stamp_of(bytes: &Bytes) -> Option<(Kind, Stamp)> {
         let (version, kind) = (*bytes.first()?, Kind::of(*bytes.get(1)?)?);
         let stamp = match version {
-            VERSION | UNENCODED_VERSION => {
-                bytes.get(UNSTAMPED_BYTES..)?.first_chunk().copied().map(u64::from_le_bytes)?
-            }
-            UNSTAMPED_VERSION => 0,
-            _ => return None,
+            VERSION => Stamp(u64::from_le_bytes(*bytes.get(STAMP_AT..)?.first_chunk()?)),
+            _ => old_head::stamp_of(bytes)?,
         };
-        Some((kind, Stamp(stamp)))
+        Some((kind, stamp))
     }
 
     /// A head to store. `None` where it would be too large: the response then passes through.
@@ -254,32 +247,18 @@ impl StoredHead {
         tags: &Tags,
         header: &ResponseHead,
     ) -> Option<Bytes> {
-        let mut head = Vec::with_capacity(FIXED_BYTES + primary.len() + 512);
-        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-        let flags = flag(facts.may_be_stale, MAY_BE_STALE)
-            | flag(facts.variant.is_some(), VARIES)
-            | flag(facts.fetched_from.is_some(), HAS_ADDRESS)
-            | flag(tags.unlisted, UNLISTED_TAGS);
-        head.extend_from_slice(&[VERSION, kind as u8, flags, 0]);
-        for time in [facts.received, facts.fresh_until, facts.family] {
-            head.extend_from_slice(&nanoseconds(time).to_le_bytes());
-        }
-        for seconds in [facts.age_seconds, facts.stale_while_revalidate_seconds, facts.stale_if_error_seconds] {
-            head.extend_from_slice(&seconds.to_le_bytes());
-        }
-        head.extend_from_slice(&facts.variant.unwrap_or_default());
-        let address = match facts.fetched_from {
-            Some(IpAddr::V4(v4)) => v4.to_ipv6_mapped(),
-            Some(IpAddr::V6(v6)) => v6,
-            None => Ipv6Addr::UNSPECIFIED,
+        let mut head = Vec::with_capacity(MAX_NUMBERS_BYTES + primary.len() + 512);
+        let numbers = Numbers {
+            kind,
+            facts: *facts,
+            unlisted_tags: tags.unlisted,
+            is_before_tags: false,
+            primary_bytes: primary.len(),
+            pieces_bytes: pieces.len(),
+            tags_bytes: tags.bytes().len(),
+            wire_bytes: 0,
         };
-        head.extend_from_slice(&address.octets());
-        head.extend_from_slice(&u32::try_from(primary.len()).ok()?.to_le_bytes());
-        head.extend_from_slice(&u32::try_from(pieces.len()).ok()?.to_le_bytes());
-        let length_at = head.len();
-        head.extend_from_slice(&[0; 4]);
-        head.extend_from_slice(&facts.stamp.0.to_le_bytes());
-        head.extend_from_slice(&u32::try_from(tags.bytes().len()).ok()?.to_le_bytes());
+        let length_at = numbers.write(&mut head)?;
         head.extend_from_slice(primary);
         head.extend_from_slice(pieces);
         head.extend_from_slice(tags.bytes());
@@ -350,17 +329,23 @@ impl StoredHead {
     }
 }
 
-/// Whether these bytes are a head that an earlier version stored.
-pub(super) fn is_old(head: &[u8]) -> bool {
-    matches!(head.first(), Some(1..UNSTAMPED_VERSION))
-}
-
 fn reason(status: StatusCode) -> &'static str {
     status.canonical_reason().unwrap_or_default()
 }
 
-fn time(nanoseconds: u64) -> Option<SystemTime> {
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(nanoseconds))
+/// The next bytes, which are read then.
+pub(super) fn take<const COUNT: usize>(rest: &mut &[u8]) -> Option<[u8; COUNT]> {
+    let (bytes, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*bytes)
+}
+
+pub(super) fn take_length(rest: &mut &[u8]) -> Option<usize> {
+    Some(u32::from_le_bytes(take(rest)?) as usize)
+}
+
+pub(super) fn take_time(rest: &mut &[u8]) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(u64::from_le_bytes(take(rest)?)))
 }
 
 /// Times before 1970 count as 1970, and times after 2554 as then: neither is a time at which anything was cached.

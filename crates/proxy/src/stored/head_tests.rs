@@ -1,6 +1,7 @@
 use http::HeaderName;
 
 use super::*;
+use crate::stored::old_head::is_unread;
 
 fn facts() -> Facts {
     let at = |seconds| SystemTime::UNIX_EPOCH + Duration::new(seconds, 7);
@@ -31,30 +32,82 @@ fn header() -> ResponseHead {
 #[test]
 fn the_format_is_what_it_was() {
     let list = [&[0x11; 16][..], &0u64.to_le_bytes(), &2u64.to_le_bytes(), &[0x22; 16]].concat();
-    let list_bytes = list.clone();
-    let head = StoredHead::encode_pieces(Kind::Pieces, &facts(), b"4:http,", &list, &tags(), &header()).unwrap();
-    let golden = include_bytes!("../../tests/golden/head-v6.bin");
-    assert!(head == golden[..], "{}", head.escape_ascii());
-    // Read still: nothing was encoded then.
-    let unencoded = Bytes::from_static(include_bytes!("../../tests/golden/head-v5.bin"));
-    assert!(unencoded[0] == 5 && unencoded[1..] == head[1..]);
-    let unencoded = StoredHead::decode(&unencoded).unwrap();
-    assert_eq!((unencoded.facts, unencoded.tags()), (facts(), &tags()));
-    let (list, length) = crate::stored::PieceList::of(&StoredHead::decode(&head).unwrap()).unwrap();
-    assert_eq!((list.id, length, list.at(2).map(|piece| piece.id)), ([0x11; 16], 3, Some([0x22; 16])));
-    // Read still, as asked for before any ban.
-    let unstamped = Bytes::from_static(include_bytes!("../../tests/golden/head-v4.bin"));
-    let unstamped = StoredHead::decode(&unstamped).unwrap();
+    let bytes = StoredHead::encode_pieces(Kind::Pieces, &facts(), b"4:http,", &list, &tags(), &header()).unwrap();
+    let golden = include_bytes!("../../tests/golden/head-v7.bin");
+    assert!(bytes == golden[..], "{}", bytes.escape_ascii());
+    let head = StoredHead::decode(&bytes).unwrap();
+    let (pieces, length) = crate::stored::PieceList::of(&head).unwrap();
+    assert_eq!((pieces.id, length, pieces.at(2).map(|piece| piece.id)), ([0x11; 16], 3, Some([0x22; 16])));
+    assert_eq!(StoredHead::stamp_of(&bytes), Some((Kind::Pieces, facts().stamp)));
+}
+
+/// What is in a cache stays a hit when a new release opens it.
+#[test]
+fn what_earlier_releases_stored_is_read() {
+    let golden = |bytes: &'static [u8]| Bytes::from_static(bytes);
+    let list = [&[0x11; 16][..], &0u64.to_le_bytes(), &2u64.to_le_bytes(), &[0x22; 16]].concat();
+    let now = StoredHead::decode(&golden(include_bytes!("../../tests/golden/head-v7.bin"))).unwrap();
+    let (v6, v5) = (include_bytes!("../../tests/golden/head-v6.bin"), include_bytes!("../../tests/golden/head-v5.bin"));
+    // Nothing was encoded in the older one.
+    assert!(v6[0] == 6 && v5[0] == 5 && v6[1..] == v5[1..]);
+    for bytes in [golden(v6), golden(v5)] {
+        let old = StoredHead::decode(&bytes).unwrap();
+        assert_eq!((old.kind, old.facts, old.tags()), (Kind::Pieces, facts(), &tags()));
+        assert_eq!((old.primary(), &old.pieces()[..], old.wire()), (&b"4:http,"[..], &list[..], now.wire()));
+        assert_eq!(StoredHead::stamp_of(&bytes), Some((Kind::Pieces, facts().stamp)));
+        for length in 0..bytes.len() {
+            assert!(StoredHead::decode(&bytes.slice(..length)).is_none(), "{length}");
+        }
+    }
+    for (kind, version, read) in
+        [(Kind::Whole, 6, true), (Kind::Whole, 5, false), (Kind::Form, 6, true), (Kind::Form, 5, false)]
+    {
+        let mut bytes = v6.to_vec();
+        (bytes[0], bytes[1]) = (version, kind as u8);
+        assert_eq!(StoredHead::decode(&bytes.into()).is_some(), read, "{kind:?} {version}");
+    }
+    // Asked for before any ban.
+    let v4 = golden(include_bytes!("../../tests/golden/head-v4.bin"));
+    let unstamped = StoredHead::decode(&v4).unwrap();
     assert_eq!(unstamped.facts, Facts { stamp: Stamp::default(), ..facts() });
-    assert!(unstamped.tags().is_empty() && unstamped.wire() == StoredHead::decode(&head).unwrap().wire());
-    assert_eq!((unstamped.primary(), unstamped.pieces()), (&b"4:http,"[..], &Bytes::from(list_bytes)));
+    assert!(unstamped.tags().is_empty() && unstamped.wire() == now.wire());
+    assert_eq!((unstamped.primary(), &unstamped.pieces()[..]), (&b"4:http,"[..], &list[..]));
+    assert_eq!(StoredHead::stamp_of(&v4), Some((Kind::Pieces, Stamp::default())));
     // Its tags were not kept, but their fields were.
-    let mut tagged = include_bytes!("../../tests/golden/head-v4.bin").to_vec();
+    let mut tagged = v4.to_vec();
     let at = tagged.windows(6).position(|bytes| bytes == b"X-A: 1").unwrap();
     tagged[at..at + 6].copy_from_slice(b"XKEY:1");
     assert!(StoredHead::decode(&tagged.into()).unwrap().tags().unlisted);
-    let before = include_bytes!("../../tests/golden/head-v3.bin");
-    assert!(is_old(before) && StoredHead::decode(&Bytes::from_static(before)).is_none());
+    let v3 = golden(include_bytes!("../../tests/golden/head-v3.bin"));
+    assert!(is_unread(&v3) && StoredHead::decode(&v3).is_none() && StoredHead::stamp_of(&v3).is_none());
+}
+
+/// Each byte of a head is written to the disk with each object. Numbers that said nothing once took 56.
+#[test]
+fn a_number_that_says_nothing_takes_no_room() {
+    let plain = Facts {
+        age_seconds: 0,
+        stale_while_revalidate_seconds: 0,
+        stale_if_error_seconds: 0,
+        family: SystemTime::UNIX_EPOCH,
+        variant: None,
+        ..facts()
+    };
+    let header = ResponseHead::new(StatusCode::OK);
+    let bytes_of = |facts: &Facts, tags: &Tags| {
+        let bytes = StoredHead::encode(Kind::Whole, facts, b"", tags, &header).unwrap();
+        let head = StoredHead::decode(&bytes).unwrap();
+        assert_eq!((head.facts, head.tags()), (*facts, tags));
+        bytes.len() - "HTTP/1.1 200 OK\r\n".len()
+    };
+    let none = Tags::default();
+    assert_eq!(bytes_of(&plain, &none), 40);
+    assert_eq!(bytes_of(&Facts { fetched_from: None, ..plain }, &none), 36);
+    assert_eq!(bytes_of(&Facts { fetched_from: Some("2001:db8::1".parse().unwrap()), ..plain }, &none), 52);
+    assert_eq!(bytes_of(&Facts { stale_if_error_seconds: 1, ..plain }, &none), 52);
+    assert_eq!(bytes_of(&Facts { variant: Some([0; 16]), ..plain }, &none), 56);
+    assert_eq!(bytes_of(&Facts { family: facts().family, ..plain }, &none), 48);
+    assert_eq!(bytes_of(&plain, &tags()), 40 + 4 + 16);
 }
 
 #[test]
@@ -97,14 +150,6 @@ fn pieces() {
         assert_eq!(StoredHead::decode(&encode(kind, &vec![0; pieces]).unwrap()).is_some(), read, "{kind:?}");
     }
     assert!(encode(Kind::Pieces, &vec![0; MAX_WIRE_BYTES]).is_none());
-    // Earlier versions knew no forms.
-    for (kind, version, read) in
-        [(Kind::Whole, 6, true), (Kind::Whole, 5, false), (Kind::Form, 6, true), (Kind::Form, 5, false)]
-    {
-        let mut bytes = encode(kind, &[1; 17]).unwrap().to_vec();
-        bytes[0] = version;
-        assert_eq!(StoredHead::decode(&bytes.into()).is_some(), read, "{kind:?} {version}");
-    }
 }
 
 #[test]
@@ -114,10 +159,12 @@ fn what_is_no_head() {
         assert!(StoredHead::decode(&whole.slice(..length)).is_none(), "{length}");
     }
     assert!(StoredHead::decode(&[&whole[..], b"x"].concat().into()).is_none());
-    for (place, value) in [(0, 1), (0, 3), (0, 4), (0, 7), (1, 2), (1, 4), (1, 5), (2, 16), (3, 1)] {
+    for (place, value) in
+        [(0, 1), (0, 3), (0, 4), (0, 5), (0, 6), (0, 8), (1, 2), (1, 4), (1, 5), (2, 20), (2, 0xff), (3, 3)]
+    {
         let mut other = whole.to_vec();
         other[place] = value;
-        assert_eq!(is_old(&other), place == 0 && value < 4);
+        assert_eq!(is_unread(&other), place == 0 && value < 4);
         assert!(StoredHead::decode(&other.into()).is_none(), "{place} {value}");
     }
 }
@@ -137,43 +184,4 @@ fn too_large() {
         assert!(bytes.len() < tinaja_store::limits::MAX_HEAD_BYTES - MAX_PRIMARY_BYTES / 4);
         assert_eq!(StoredHead::decode(&bytes).unwrap().header().unwrap().headers["x"].len(), size);
     }
-}
-
-#[test]
-fn states() {
-    let facts = facts();
-    for (seconds, nanos, ttl, age) in [(0, 7, 60, 5), (59, 8, 1, 64), (60, 7, 0, 65), (61, 7, -1, 66), (0, 0, 60, 5)] {
-        let now = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000 + seconds, nanos);
-        let state = facts.state(now);
-        assert_eq!((state.ttl_seconds, state.age_seconds), (ttl, age), "{seconds}");
-    }
-}
-
-/// An answer for one second was a hit for an hour where the clock was an hour behind after a restart.
-#[test]
-fn what_comes_from_the_future_is_stale() {
-    let facts = facts();
-    for (before, ttl, while_revalidated, may_be_stale) in [
-        (4, 60, facts.stale_while_revalidate_seconds, facts.may_be_stale),
-        (6, -1, 0, false),
-        (3600, -1, 0, false),
-        (1_600_000_000, -1, 0, false),
-    ] {
-        let state = facts.state(facts.received - Duration::from_secs(before));
-        let found = (state.ttl_seconds, state.stale_while_revalidate_seconds, state.may_be_stale);
-        assert_eq!(found, (ttl, u64::from(while_revalidated), may_be_stale), "{before} s before");
-    }
-}
-
-/// What was asked for before a node may have missed something is validated, though it came afterwards.
-#[test]
-fn what_was_asked_for_before_a_gap_is_validated_whenever_it_came() {
-    let second = Duration::from_secs(1);
-    let facts = Facts { may_be_stale: true, stale_while_revalidate_seconds: 60, ..facts() };
-    let (asked, gap) = (facts.received - 2 * second, facts.received - second);
-    let late = facts.asked_at(asked, Some(gap));
-    let state = late.state(late.received);
-    assert!(state.ttl_seconds <= 0 && !state.may_be_stale && state.stale_while_revalidate_seconds == 0, "{state:?}");
-    assert_eq!(facts.asked_at(gap, Some(gap)), facts);
-    assert_eq!(facts.asked_at(asked, None), facts);
 }

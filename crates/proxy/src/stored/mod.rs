@@ -11,18 +11,21 @@
 //! A part of an object is stored as it comes. If a client then wants more, one request with If-Range brings what is missing
 //! (`exchange/parts`).
 
+mod facts;
 mod family;
 mod find;
 mod forms;
 mod head;
 mod keyed;
 mod name;
+mod old_head;
 mod pieces;
 
+pub(crate) use facts::Facts;
 pub(crate) use family::Families;
 pub(crate) use find::{Found, Looked, family, find, find_piece, verdict};
 pub(crate) use forms::{Form, Forms, find_form, form_place};
-pub(crate) use head::{Facts, Kind, StoredHead};
+pub(crate) use head::{Kind, StoredHead};
 pub(crate) use keyed::{Keyed, keyed};
 pub(crate) use name::{Name, is_store_id, name_of, parts_of, site};
 pub(crate) use pieces::{Piece, PieceList};
