@@ -13,7 +13,7 @@ use crate::message::{BadField, Fields};
 use crate::refusal::Refusal;
 
 /// Fields that belong to an HTTP/1 connection (RFC 9113 8.2.2). TE is not among them: it may say `trailers`.
-pub const CONNECTION_FIELDS: [HeaderName; 5] = [
+pub static CONNECTION_FIELDS: [HeaderName; 5] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),

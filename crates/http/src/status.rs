@@ -82,12 +82,15 @@ impl fmt::Display for CacheStatus {
             Outcome::Stale => "fwd=stale",
             Outcome::Partial => "fwd=partial",
         };
-        write!(f, "Tinaja; {outcome}")?;
+        f.write_str("Tinaja; ")?;
+        f.write_str(outcome)?;
         if let Some(status) = self.fwd_status {
-            write!(f, "; fwd-status={status}")?;
+            f.write_str("; fwd-status=")?;
+            status.fmt(f)?;
         }
         if let Some(ttl) = self.ttl {
-            write!(f, "; ttl={ttl}")?;
+            f.write_str("; ttl=")?;
+            ttl.fmt(f)?;
         }
         f.write_str(if self.stored { "; stored" } else { "" })?;
         f.write_str(if self.collapsed { "; collapsed" } else { "" })?;

@@ -222,8 +222,11 @@ impl Held {
     /// Waits for `future`, which waits for the disk, and meanwhile keeps so many bytes, for which others are let go. What is ready at
     /// once keeps nothing. `None` where it would have to be waited for and there is no room: those who do so together may have half of
     /// the budget, so that a disk that is slow leaves some to those who need none.
-    pub async fn keep_while<T>(self: &Arc<Self>, bytes: usize, future: impl Future<Output = T>) -> Option<T> {
-        let mut future = pin!(future);
+    pub async fn keep_while<T>(
+        self: &Arc<Self>,
+        bytes: usize,
+        mut future: Pin<&mut impl Future<Output = T>>,
+    ) -> Option<T> {
         if let Some(ready) = at_once(future.as_mut()).await {
             return Some(ready);
         }

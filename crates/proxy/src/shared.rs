@@ -30,7 +30,7 @@ use crate::nodes::Nodes;
 use crate::quotas::Quotas;
 use crate::rules::{Asked, Own, is_public};
 use crate::sparing::Sparing;
-use crate::stored::Families;
+use crate::stored::{Families, Prepared};
 
 /// One running proxy's settings and its access log.
 #[derive(Debug)]
@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     pub bans: Arc<Bans>,
     /// Who changes what says how a URL's objects hang together, and who removes it.
     pub families: Arc<Families>,
+    /// Fields of what is sent again and again over HTTP/2.
+    pub prepared: Prepared,
     /// With whom it has one cache on their disks.
     pub neighbours: Option<Arc<Neighbours>>,
     /// The other nodes of its cluster.

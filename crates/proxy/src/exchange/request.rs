@@ -350,7 +350,7 @@ impl Request {
     ///
     /// Errors: [`Failure::BadRequest`].
     pub fn read(
-        ticket: Ticket,
+        ticket: Arc<Ticket>,
         judged: &Judged,
         head: &Bytes,
         version: Version,
@@ -364,7 +364,7 @@ impl Request {
     ///
     /// Errors: [`Failure::BadRequest`].
     pub fn of(
-        mut ticket: Ticket,
+        mut ticket: Arc<Ticket>,
         method: &str,
         headers: Result<Fields, BadField>,
         version: Version,
@@ -383,10 +383,11 @@ impl Request {
             headers.insert(HOST, ticket.host.as_str()).map_err(malformed)?;
         }
         let mut before = None;
-        if let Some(asked) = ticket.keyed.as_ref().filter(|asked| asked.is_read) {
+        if let Some(asked) = ticket.keyed.clone().filter(|asked| asked.is_read) {
             before = asked.rule.changes_codings().then(|| accepted(&headers));
             asked.rule.change(&mut headers)?;
-            ticket.name = ticket.name.with(asked.rule.added(headers.as_map()));
+            let name = ticket.name.clone().with(asked.rule.added(headers.as_map()));
+            Arc::make_mut(&mut ticket).name = name;
         }
         // Neighbours have done so for their clients.
         let said = match ticket.neighbour {
@@ -397,7 +398,7 @@ impl Request {
         let unproved = ticket.is_unproved().then_some(Outcome::Bypass);
         let not_for_cache = not_for_cache(&method, ticket.framing, &directives).or(unproved);
         let head = RequestHead { method, target: Bytes::copy_from_slice(ticket.path.as_bytes()), headers };
-        Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop, told_of, said })
+        Ok(Request { ticket, head, version, directives, not_for_cache, is_loop, told_of, said })
     }
 
     /// What it is about, as one neighbour tells it another.

@@ -30,7 +30,7 @@ fn ticket(listener: Listener, judged: &Judged) -> Ticket {
 }
 
 fn read(ticket: Ticket, judged: &Judged, head: &Bytes) -> Request {
-    Request::read(ticket, judged, head, Version::HTTP_11, "me").unwrap()
+    Request::read(ticket.into(), judged, head, Version::HTTP_11, "me").unwrap()
 }
 
 /// By rules that allow some addresses everything and WebSockets from here, and deny what else is asked.

@@ -27,8 +27,8 @@ pub(super) const LINGER: Duration = Duration::from_secs(1);
 
 impl Front {
     /// Forgets what is stored under a URL, all variants, and says whether there was something.
-    pub(super) async fn purge(&self, mut gate: Gate, judged: &Judged, head: &Bytes, ticket: Ticket) {
-        let (status, text) = self.purged(judged, head, &ticket).await;
+    pub(super) async fn purge(&self, mut gate: Gate, judged: &Judged, head: &Bytes, ticket: &Ticket) {
+        let (status, text) = self.purged(judged, head, ticket).await;
         let mut answer = raw_text(status, &text);
         self.tell(&ticket.id, &mut answer);
         let sent = self.send(&mut gate, &answer).await;
@@ -82,7 +82,7 @@ impl Front {
         }
     }
 
-    pub(super) fn log_purge(&self, judged: &Judged, ticket: Ticket, status: u16, length: usize) {
+    pub(super) fn log_purge(&self, judged: &Judged, ticket: &Ticket, status: u16, length: usize) {
         let (method, url, bytes) = (judged.method.clone(), ticket.url(), length as u64);
         let record = record(ticket.client, ticket.began, &self.shared.clock);
         self.shared.count(&CacheResult::None, Source::Proxy, status, bytes, ticket.began);

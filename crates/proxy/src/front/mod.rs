@@ -271,7 +271,7 @@ impl Front {
             }
         };
         if Purging::of(&judged.method).is_some() {
-            self.purge(gate, &judged, &head, ticket).await;
+            self.purge(gate, &judged, &head, &ticket).await;
             return None;
         }
         gate.open(judged.framing);
@@ -350,7 +350,13 @@ impl Front {
     }
 
     /// Where a judged request goes and what is known of it, if rules and routes let it go there.
-    async fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged, id: RequestId) -> Result<Ticket, Failure> {
+    async fn ticket(
+        &self,
+        caller: &Caller,
+        began: Instant,
+        judged: &Judged,
+        id: RequestId,
+    ) -> Result<Arc<Ticket>, Failure> {
         let listener = self.listener()?;
         let way = match (&caller.inside, caller.diverted) {
             (Some(inside), diverted) => inside.way(judged, diverted.map(|ends| ends.chosen))?,

@@ -74,7 +74,7 @@ impl Way<'_> {
         listener: Arc<Listener>,
         own: Arc<Own>,
         judged: &Judged,
-    ) -> Result<Ticket, Failure> {
+    ) -> Result<Arc<Ticket>, Failure> {
         let Came { id, began, client, peer, tls, index, neighbour, intercepted } = came;
         let is_reverse = self.mirror.is_none() && matches!(listener.mode, Mode::Reverse(_));
         let is_read = is_read(&judged.method);
@@ -91,7 +91,7 @@ impl Way<'_> {
             Some(at) => Name::of(&self.destination, &at.site(), &self.path),
             None => name_of(&listener.mode, &self.destination, tls, &host, &self.path),
         };
-        Ok(Ticket {
+        Ok(Arc::new(Ticket {
             id,
             began,
             client,
@@ -112,7 +112,7 @@ impl Way<'_> {
             neighbour,
             intercepted,
             keyed: rekeyed.map(Arc::new),
-        })
+        }))
     }
 
     /// What a key rule makes of it. A mirror has names of its own; and of a host that nothing proves nothing is stored.
@@ -225,7 +225,7 @@ mod tests {
     use crate::key_rules::{KeyRule, KeyRules, Query};
 
     /// The ticket of a request for `http://a.example/x?y`, whose client chose an address, at a listener that folds that host into another.
-    fn ticket(method: &str, proof: Option<Proof>) -> Ticket {
+    fn ticket(method: &str, proof: Option<Proof>) -> Arc<Ticket> {
         let rule = KeyRule {
             hosts: vec!["a.example".parse().unwrap()],
             fold_host: Some("b.example".parse().unwrap()),
@@ -255,7 +255,7 @@ mod tests {
             assert_eq!((ticket.chosen, ticket.url().as_str()), (None, "http://a.example/x?y"), "{method}");
         }
         // What the log shows of it in a tunnel is where its client went, too.
-        assert_eq!(Ticket { intercepted: true, ..ticket("GET", None) }.url(), "a.example:80");
+        assert_eq!(Ticket { intercepted: true, ..Ticket::clone(&ticket("GET", None)) }.url(), "a.example:80");
         // Other methods go where they were sent, and are named for what they change.
         let posted = ticket("POST", Some(Proof::Names));
         assert_eq!((&*posted.destination.host, &*posted.host, &*posted.path), ("a.example", "a.example", "/x?y"));

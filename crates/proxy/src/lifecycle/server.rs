@@ -41,6 +41,7 @@ use crate::rules::Own;
 use crate::shared::{Shared, unique_name};
 use crate::sparing::Sparing;
 use crate::storage::{Storage, Switch};
+use crate::stored::Prepared;
 
 /// Threads that wait for name servers, or for a cache to open, at most; they exist while there is something to wait for.
 const MOST_WAITING: usize = 64;
@@ -174,6 +175,7 @@ impl Proxy {
             dialled: Dialled::default(),
             bans,
             families: Arc::default(),
+            prepared: Prepared::new(),
             neighbours,
             nodes,
             ending: watch::Sender::new(false),

@@ -20,6 +20,7 @@ mod keyed;
 mod name;
 mod old_head;
 mod pieces;
+mod prepared;
 
 pub(crate) use facts::Facts;
 pub(crate) use family::Families;
@@ -29,3 +30,4 @@ pub(crate) use head::{Kind, StoredHead};
 pub(crate) use keyed::{Keyed, keyed};
 pub(crate) use name::{Name, is_store_id, name_of, parts_of, site};
 pub(crate) use pieces::{Piece, PieceList};
+pub(crate) use prepared::Prepared;

@@ -42,7 +42,7 @@ impl Served {
     /// name has looked at the certificate itself.
     pub fn is_for(&self, host: &str) -> bool {
         let index = |name: &str| self.certificates.index_of(name);
-        self.name.as_deref().is_none_or(|name| index(name) == index(host))
+        self.name.as_deref().is_none_or(|name| name == host || index(name) == index(host))
     }
 }
 

@@ -159,8 +159,9 @@ impl Front {
                     let place = own.enter().or_else(|| self.crowd.enter());
                     let (front, caller) = (self.clone(), caller.clone());
                     let respond = (respond, session.behind.queue.clone());
-                    session.carry_out(async move { front.stream(request, respond, caller, place).await });
                     session.last = session.clock.now();
+                    let began = session.last;
+                    session.carry_out(async move { front.stream((request, began), respond, caller, place).await });
                     session.behind.in_a_row += 1;
                     if session.behind.in_a_row >= IN_A_ROW {
                         session.behind.in_a_row = 0;
@@ -321,7 +322,8 @@ async fn next(
     behind: &mut Behind,
     waiting: Waiting,
 ) -> Event {
-    let mut timer = pin!(clock.timer(Duration::ZERO));
+    // Nothing is waited for where a request follows the other: then none is made.
+    let mut timer = None;
     poll_fn(|cx| {
         loop {
             let is_full = behind.is_full(waiting.streams);
@@ -372,6 +374,7 @@ async fn next(
         let Some(until) = [slow_head, stalled, waiting.until].into_iter().flatten().min() else {
             return Poll::Pending;
         };
+        let timer = timer.get_or_insert_with(|| Box::pin(clock.timer(Duration::ZERO)));
         timer.as_mut().reset(until);
         timer.as_mut().poll(cx).map(|()| match slow_head {
             Some(slow) if slow <= until => Event::Flood(limits::Flood::SlowHead),

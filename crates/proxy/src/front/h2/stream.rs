@@ -32,12 +32,11 @@ impl Front {
     /// Carries one stream's request out; without a place in the crowd it is refused.
     pub(super) async fn stream(
         self: Arc<Self>,
-        request: http::Request<RecvStream>,
+        (request, began): (http::Request<RecvStream>, Instant),
         (respond, queue): (SendResponse<Queued>, Queue),
         mut caller: Caller,
         place: Option<OwnedSemaphorePermit>,
     ) {
-        let began = self.shared.clock.now();
         let (parts, content) = request.into_parts();
         let brings_content = !content.is_end_stream();
         let head = http2::head(&parts, brings_content);
@@ -91,10 +90,10 @@ impl Front {
         let ticket = match ticket {
             // Neighbours ask for what may be stored.
             Ok(ticket) if ticket.neighbour && Purging::of(&judged.method).is_some() => {
-                Err(Failure::Misdirected { host: ticket.host })
+                Err(Failure::Misdirected { host: ticket.host.clone() })
             }
             Ok(ticket) if Purging::of(&judged.method).is_some() => {
-                return Box::pin(self.purge_stream(client, &judged, &head, ticket)).await;
+                return Box::pin(self.purge_stream(client, &judged, &head, &ticket)).await;
             }
             ticket => ticket,
         };
@@ -158,8 +157,8 @@ impl Front {
         }
     }
 
-    async fn purge_stream(&self, client: H2, judged: &Judged, head: &Bytes, ticket: Ticket) {
-        let (status, text) = self.purged(judged, head, &ticket).await;
+    async fn purge_stream(&self, client: H2, judged: &Judged, head: &Bytes, ticket: &Ticket) {
+        let (status, text) = self.purged(judged, head, ticket).await;
         self.log_purge(judged, ticket, status, text.len());
         send(client, page::text_head(status, text.len()), text).await;
     }
@@ -207,7 +206,8 @@ mod tests {
     #[test]
     fn a_stream_is_small_enough_to_move() {
         type Sending = (SendResponse<Queued>, Queue);
-        type All = (Arc<Front>, http::Request<RecvStream>, Sending, Caller, Option<OwnedSemaphorePermit>);
+        type Asked = (http::Request<RecvStream>, Instant);
+        type All = (Arc<Front>, Asked, Sending, Caller, Option<OwnedSemaphorePermit>);
         let bytes = bytes_of_future(|(front, request, respond, caller, place): All| {
             front.stream(request, respond, caller, place)
         });

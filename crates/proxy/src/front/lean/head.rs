@@ -4,14 +4,13 @@ use std::io;
 use std::time::SystemTime;
 
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE, VIA};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version};
-use tinaja_http::http2::CONNECTION_FIELDS;
+use http::{HeaderName, HeaderValue, Response, StatusCode, Version};
 use tinaja_http::lines::lines;
 use tinaja_http::message::Usual;
 use tinaja_http::status::{CACHE_STATUS, CacheStatus, Outcome};
 
 use super::{Answered, MaybePlain, To};
-use crate::stored::{Found, StoredHead};
+use crate::stored::Found;
 
 /// A head in the form that the client gets.
 pub(super) enum Head {
@@ -63,7 +62,7 @@ impl MaybePlain<'_> {
 
     /// The same as fields.
     fn fields(&self, found: &Found, answer: &mut Answered, now: SystemTime) -> Option<Response<()>> {
-        let mut fields = stored_fields(&found.head)?;
+        let mut fields = self.shared.prepared.fields(&found.head, &found.place)?;
         if self.shared.log.is_on() {
             let content_type = fields.get_all(CONTENT_TYPE).iter().next_back();
             answer.content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -94,64 +93,8 @@ impl MaybePlain<'_> {
     }
 }
 
-/// Fields that most answers do not exceed: a map that grows is made anew.
-const FIELDS: usize = 14;
-
-/// The stored fields as HTTP/2 has them. They share one copy of the stored lines, and nothing with the record.
-fn stored_fields(head: &StoredHead) -> Option<HeaderMap> {
-    let wire = head.own_wire();
-    let mut fields = HeaderMap::with_capacity(FIELDS);
-    for line in lines(&wire) {
-        let name = HeaderName::from_bytes(line.name).ok()?;
-        if CONNECTION_FIELDS.contains(&name) {
-            continue;
-        }
-        let value = HeaderValue::from_maybe_shared(wire.slice_ref(line.value)).ok()?;
-        fields.try_append(name, value).ok()?;
-    }
-    Some(fields)
-}
-
 /// The length that is said where the stored head does not say it.
 fn length_to_add(found: &Found, has_length: bool) -> Option<u64> {
     let may_have = !has_length && found.head.status() != StatusCode::NO_CONTENT;
     found.hit.body.len().filter(|_| may_have)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bans::{Stamp, Tags};
-    use crate::stored::{Facts, Kind};
-    use tinaja_http::message::ResponseHead;
-
-    /// HPACK's table keeps fields as long as a connection lives. Each once kept the whole record, body and all.
-    #[test]
-    fn fields_do_not_keep_the_record() {
-        let mut header = ResponseHead::new(StatusCode::OK);
-        for name in ["content-type", "x-one", "x-two"] {
-            header.headers.append(HeaderName::from_static(name), "a value").unwrap();
-        }
-        let then = SystemTime::UNIX_EPOCH;
-        let facts = Facts {
-            received: then,
-            fresh_until: then,
-            age_seconds: 0,
-            stale_while_revalidate_seconds: 0,
-            stale_if_error_seconds: 0,
-            may_be_stale: false,
-            family: then,
-            variant: None,
-            fetched_from: None,
-            stamp: Stamp::default(),
-        };
-        let record = StoredHead::encode(Kind::Whole, &facts, b"https://a/", &Tags::default(), &header).unwrap();
-        let head = StoredHead::decode(&record).unwrap();
-        let of_exchange = head.header().unwrap();
-        let lean = stored_fields(&head).unwrap();
-        assert_eq!((lean.len(), of_exchange.headers.as_map()), (3, &lean));
-        for value in lean.values().chain(of_exchange.headers.as_map().values()) {
-            assert!(!record.as_ptr_range().contains(&value.as_bytes().as_ptr()), "{value:?}");
-        }
-    }
 }

@@ -19,6 +19,7 @@
 mod head;
 mod send;
 
+use std::pin::pin;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -37,7 +38,7 @@ use crate::shared::Shared;
 use crate::stored::{Forms, Found, Kind, Looked, find};
 
 /// Fields with which a request wants more than a plain answer.
-const NOT_PLAIN: [HeaderName; 7] =
+static NOT_PLAIN: [HeaderName; 7] =
     [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, UPGRADE];
 
 /// What came of it.
@@ -84,7 +85,8 @@ pub(super) struct MaybePlain<'a> {
 
 /// An object that will do, and its first bytes.
 struct Plain {
-    found: Found,
+    /// Boxed, as it was found: it would be moved five times.
+    found: Box<Found>,
     first: Bytes,
     /// Set if it is a form that is sent.
     coding: Option<Coding>,
@@ -101,13 +103,21 @@ impl MaybePlain<'_> {
         let (request, held) = (self.request, &self.shared.held);
         // A stream of HTTP/2 is counted in full from its beginning.
         let waiting_bytes = if matches!(to, To::H1(_)) { REQUEST_BYTES } else { 0 };
-        let find = find(&self.exchange.store, &self.shared.bans, &request.ticket.name, &request.head.headers);
-        let looked = match held.keep_while(waiting_bytes, find).await {
-            Some(Looked::Found(found)) if found.head.kind == Kind::Whole => *found,
+        let looked = {
+            let (store, bans, headers) = (&self.exchange.store, &self.shared.bans, &request.head.headers);
+            let mut find = pin!(find(store, bans, &request.ticket.name, headers));
+            held.keep_while(waiting_bytes, find.as_mut()).await
+        };
+        let found = match looked {
+            Some(Looked::Found(found)) if found.head.kind == Kind::Whole => found,
             Some(looked) => return Lean::Passed(Some(looked).filter(|_| self.exchange.switch.is_still(turn))),
             None => return Lean::NoRoom,
         };
-        match held.keep_while(waiting_bytes, self.will_do(&to, looked)).await {
+        let will_do = {
+            let mut will_do = pin!(self.will_do(&to, found));
+            held.keep_while(waiting_bytes, will_do.as_mut()).await
+        };
+        match will_do {
             Some(Ok(plain)) => match self.send(to, plain).await {
                 Some(answered) => Lean::Answered(answered),
                 None => Lean::Passed(Some(Looked::Nothing)),
@@ -141,17 +151,17 @@ impl MaybePlain<'_> {
     }
 
     /// Whether what was found may be served to this client as it is, and can be read.
-    async fn will_do(&self, to: &To<'_>, mut found: Found) -> Result<Plain, Looked> {
+    async fn will_do(&self, to: &To<'_>, mut found: Box<Found>) -> Result<Plain, Looked> {
         let now = self.shared.clock.wall();
         let verdict = judge(self.request, &found.head, now);
         let serves = verdict == Reuse::By(reuse::Reuse::Serve) && found.hit.state == State::Whole;
         if !serves || is_left_over(self.shared, self.request, &found) {
-            return Err(Looked::Found(Box::new(found)));
+            return Err(Looked::Found(found));
         }
         if Forms::of(&found.head).is_some() {
             // Rare, so it is boxed: each hit would hold the room for it.
             let begun;
-            (found, begun) = Box::pin(self.exchange.form_of(self.request, found)).await;
+            (*found, begun) = Box::pin(self.exchange.form_of(self.request, *found)).await;
             if let Some(BegunForm { coding, first }) = begun {
                 return Ok(Plain { found, first, coding: Some(coding).filter(|_| !self.is_head()), now });
             }
