@@ -4,8 +4,12 @@
 #![allow(dead_code)]
 
 // The files are the proxy's own and private; they know nothing of the rest of it.
+#[path = "../../crates/proxy/src/stored/facts.rs"]
+mod facts;
 #[path = "../../crates/proxy/src/stored/head.rs"]
 mod head;
+#[path = "../../crates/proxy/src/stored/old_head.rs"]
+mod old_head;
 #[path = "../../crates/proxy/src/stored/pieces.rs"]
 mod pieces;
 #[path = "../../crates/proxy/src/bans/stamp.rs"]
@@ -27,7 +31,8 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use head::{Facts, Kind, StoredHead};
+use facts::Facts;
+use head::{Kind, StoredHead};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderName, StatusCode};
 use pieces::{Piece, PieceList};

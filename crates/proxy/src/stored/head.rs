@@ -100,7 +100,7 @@ impl Numbers {
         let stamp = Stamp(u64::from_le_bytes(take(rest)?));
         let [primary_bytes, wire_bytes] = [take_length(rest)?, take_length(rest)?];
         let ages = if has(AGES) { [take(rest)?, take(rest)?, take(rest)?] } else { Default::default() };
-        let [age_seconds, stale_while_revalidate_seconds, stale_if_error_seconds] = ages.map(u32::from_le_bytes);
+        let ages @ [age_seconds, stale_while_revalidate_seconds, stale_if_error_seconds] = ages.map(u32::from_le_bytes);
         let family = if has(IN_FAMILY) { take_time(rest)? } else { SystemTime::UNIX_EPOCH };
         let variant = if has(VARIES) { Some(take(rest)?) } else { None };
         let fetched_from = match () {
@@ -110,6 +110,17 @@ impl Numbers {
         };
         let pieces_bytes = if has(PIECES) { take_length(rest)? } else { 0 };
         let tags_bytes = if has(TAGS) { take_length(rest)? } else { 0 };
+        // A number that is there says something, and each in one way alone.
+        let says = [
+            (AGES, ages != [0; 3]),
+            (IN_FAMILY, family != SystemTime::UNIX_EPOCH),
+            (IPV6, fetched_from.is_some_and(|address: IpAddr| address.to_canonical().is_ipv6())),
+            (PIECES, pieces_bytes > 0),
+            (TAGS, tags_bytes > 0),
+        ];
+        if says.iter().any(|(flag, says)| has(*flag) && !says) {
+            return None;
+        }
         let facts = Facts {
             received,
             fresh_until,
@@ -136,7 +147,7 @@ impl Numbers {
         })
     }
 
-    /// Writes them in front of an empty head. The length of the wire is not known yet, so its place is returned.
+    /// Writes them in front of an empty head. The length of the wire is not known yet: zeros are written, and their place is returned.
     fn write(&self, head: &mut Vec<u8>) -> Option<usize> {
         let facts = &self.facts;
         let ages = [facts.age_seconds, facts.stale_while_revalidate_seconds, facts.stale_if_error_seconds];
@@ -178,7 +189,7 @@ impl Numbers {
         Some(wire_bytes_at)
     }
 
-    /// Whether it says something of pieces or forms if, and only if, its kind has such.
+    /// Whether what it says of pieces or forms suits its kind.
     fn fits_kind(&self) -> bool {
         match self.kind {
             Kind::Pieces | Kind::Piece | Kind::Form => self.pieces_bytes > 0,

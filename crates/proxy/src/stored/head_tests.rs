@@ -66,8 +66,38 @@ fn what_earlier_releases_stored_is_read() {
         (bytes[0], bytes[1]) = (version, kind as u8);
         assert_eq!(StoredHead::decode(&bytes.into()).is_some(), read, "{kind:?} {version}");
     }
+    let changed = |golden: &[u8], at: usize, value: u8| {
+        let mut bytes = golden.to_vec();
+        bytes[at] = value;
+        StoredHead::decode(&bytes.into())
+    };
+    // Numbers without their flag are there, and say nothing.
+    let bare = changed(v6, 2, 0).unwrap();
+    let facts_of_none = Facts { may_be_stale: false, variant: None, fetched_from: None, ..facts() };
+    assert_eq!((bare.facts, bare.tags().unlisted), (facts_of_none, false));
+    // An address of IPv6 was there as it is, and one of IPv4 behind twelve bytes that say so.
+    let v6_address = changed(v6, 66, 0xfe).unwrap().facts.fetched_from;
+    assert_eq!(v6_address, Some("::feff:c000:201".parse().unwrap()));
+    let v4 = include_bytes!("../../tests/golden/head-v4.bin");
+    for (golden, at, value) in [
+        (&v6[..], 2, 16),
+        (v6, 3, 1),
+        (v6, 1, 1),
+        (v6, 1, 5),
+        (v4, 2, 15),
+        (v4, 3, 1),
+        (v4, 1, 1),
+        (v4, 1, 0),
+        (v4, 1, 4),
+    ] {
+        assert!(changed(golden, at, value).is_none(), "{} {at} {value}", golden[0]);
+    }
+    for golden in [&v6[..], v4] {
+        assert!(StoredHead::decode(&[golden, b"x"].concat().into()).is_none());
+        (0..golden.len()).for_each(|length| assert!(StoredHead::decode(&golden[..length].to_vec().into()).is_none()));
+    }
     // Asked for before any ban.
-    let v4 = golden(include_bytes!("../../tests/golden/head-v4.bin"));
+    let v4 = golden(v4);
     let unstamped = StoredHead::decode(&v4).unwrap();
     assert_eq!(unstamped.facts, Facts { stamp: Stamp::default(), ..facts() });
     assert!(unstamped.tags().is_empty() && unstamped.wire() == now.wire());
@@ -159,14 +189,48 @@ fn what_is_no_head() {
         assert!(StoredHead::decode(&whole.slice(..length)).is_none(), "{length}");
     }
     assert!(StoredHead::decode(&[&whole[..], b"x"].concat().into()).is_none());
-    for (place, value) in
-        [(0, 1), (0, 3), (0, 4), (0, 5), (0, 6), (0, 8), (1, 2), (1, 4), (1, 5), (2, 20), (2, 0xff), (3, 3)]
-    {
+    for (place, value) in [(0, 1), (0, 3), (0, 4), (0, 5), (0, 6), (0, 8), (1, 2), (1, 4), (1, 5), (3, 3)] {
         let mut other = whole.to_vec();
         other[place] = value;
         assert_eq!(is_unread(&other), place == 0 && value < 4);
         assert!(StoredHead::decode(&other.into()).is_none(), "{place} {value}");
     }
+}
+
+/// Each head has one form: a number that says nothing is not there, and an address is of one kind.
+#[test]
+fn a_number_that_is_there_says_something() {
+    let nothing = Facts {
+        age_seconds: 0,
+        stale_while_revalidate_seconds: 0,
+        stale_if_error_seconds: 0,
+        may_be_stale: false,
+        family: SystemTime::UNIX_EPOCH,
+        variant: None,
+        fetched_from: None,
+        ..facts()
+    };
+    // With these flags, and these bytes behind the numbers that are always there.
+    let read = |flags: u16, more: &[u8], extra: usize| {
+        let bytes = StoredHead::encode(Kind::Whole, &nothing, b"name", &Tags::default(), &header()).unwrap();
+        let mut bytes = [&bytes[..36], more, &bytes[36..40], &vec![0; extra], &bytes[40..]].concat();
+        bytes[2..4].copy_from_slice(&flags.to_le_bytes());
+        StoredHead::decode(&bytes.into()).map(|head| head.facts)
+    };
+    assert_eq!(read(0, &[], 0), Some(nothing));
+    assert_eq!(
+        (read(32, &[0; 12], 0), read(64, &[0; 8], 0), read(128, &[0; 4], 0), read(256, &[0; 4], 0)),
+        Default::default()
+    );
+    assert!(read(32, &[&[0; 11][..], &[1]].concat(), 0).is_some() && read(64, &[1; 8], 0).is_some());
+    assert!(read(128, &[2, 0, 0, 0], 2).is_some() && read(256, &[8, 0, 0, 0], 8).is_some());
+    let [mapped, v6] = ["::ffff:192.0.2.1", "2001:db8::1"].map(|address| address.parse::<Ipv6Addr>().unwrap().octets());
+    assert!(read(16, &mapped, 0).is_none() && read(16, &v6, 0).is_some());
+    // Not both, whichever of them is there.
+    assert!(
+        read(4, &[192, 0, 2, 1], 0).is_some() && read(20, &[192, 0, 2, 1], 0).is_none() && read(20, &v6, 0).is_none()
+    );
+    assert!(read(512, &[], 0).is_none());
 }
 
 #[test]

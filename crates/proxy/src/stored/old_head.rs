@@ -41,8 +41,8 @@ pub(super) fn read(rest: &mut &[u8]) -> Option<Numbers> {
         true => (Stamp(u64::from_le_bytes(take(rest)?)), take_length(rest)?),
         false => (Stamp::default(), 0),
     };
-    let may_be_form = kind == Kind::Form || kind == Kind::Whole && pieces_bytes > 0;
-    if may_be_form && version != ENCODED_VERSION {
+    let speaks_of_forms = kind == Kind::Form || kind == Kind::Whole && pieces_bytes > 0;
+    if speaks_of_forms && version != ENCODED_VERSION {
         return None;
     }
     let facts = Facts {
@@ -63,11 +63,9 @@ pub(super) fn read(rest: &mut &[u8]) -> Option<Numbers> {
 
 /// When an object with this head was asked for. `None` for versions that are not read.
 pub(super) fn stamp_of(head: &[u8]) -> Option<Stamp> {
-    match head.first()? {
-        &(ENCODED_VERSION | UNENCODED_VERSION) => {
-            Some(Stamp(u64::from_le_bytes(*head.get(STAMP_AT..)?.first_chunk()?)))
-        }
-        &UNSTAMPED_VERSION => Some(Stamp::default()),
+    match *head.first()? {
+        ENCODED_VERSION | UNENCODED_VERSION => Some(Stamp(u64::from_le_bytes(*head.get(STAMP_AT..)?.first_chunk()?))),
+        UNSTAMPED_VERSION => Some(Stamp::default()),
         _ => None,
     }
 }

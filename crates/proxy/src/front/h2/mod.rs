@@ -322,7 +322,7 @@ async fn next(
     behind: &mut Behind,
     waiting: Waiting,
 ) -> Event {
-    // Nothing is waited for where a request follows the other: then none is made.
+    // Made when it is first waited for: where one request follows another, it never is.
     let mut timer = None;
     poll_fn(|cx| {
         loop {

@@ -12,7 +12,8 @@
 //!
 //! - A plain hit is one read, and one write of the stored head, the changed fields and the body: to take headers apart would
 //!   cost more than the store does. Over HTTP/2 the stored lines become the fields that `h2` takes, once, and share one copy
-//!   of these lines: `h2` keeps fields for the life of a connection, and would keep the stored record with them.
+//!   of these lines: `h2` keeps fields for the life of a connection, and would keep the stored record with them. Those of what is
+//!   sent again and again are kept (`stored/prepared`).
 //! - The exchange gets what was found here and could not be used, or each stale object and each false read would cost the disk
 //!   twice.
 
@@ -85,7 +86,7 @@ pub(super) struct MaybePlain<'a> {
 
 /// An object that will do, and its first bytes.
 struct Plain {
-    /// Boxed, as it was found: it would be moved five times.
+    /// Still in the box that it was found in: otherwise each hit would move it five times.
     found: Box<Found>,
     first: Bytes,
     /// Set if it is a form that is sent.
