@@ -31,6 +31,22 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Those of something that came then, is stale since, and of which nothing else is known.
+    pub fn bare(received: SystemTime) -> Facts {
+        Facts {
+            received,
+            fresh_until: received,
+            age_seconds: 0,
+            stale_while_revalidate_seconds: 0,
+            stale_if_error_seconds: 0,
+            may_be_stale: false,
+            family: SystemTime::UNIX_EPOCH,
+            variant: None,
+            fetched_from: None,
+            stamp: Stamp::default(),
+        }
+    }
+
     /// The same, stale since then at the latest. It may be served stale as any other.
     pub fn stale_since(self, since: SystemTime) -> Facts {
         Facts { fresh_until: self.fresh_until.min(since.max(self.received)), ..self }
@@ -100,10 +116,11 @@ fn seconds(duration: Duration) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn facts() -> Facts {
+    /// In which everything says something.
+    pub(in crate::stored) fn facts() -> Facts {
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::new(seconds, 7);
         Facts {
             received: at(1_700_000_000),

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::facts::Facts;
 use super::head::{Kind, StoredHead};
 use super::name::Name;
-use crate::bans::{Stamp, Tags};
+use crate::bans::Tags;
 use crate::storage::Storage;
 
 /// The field of a family's head that lists its variants, the one stored last at the end.
@@ -98,19 +98,8 @@ impl Family {
         }
         let known: Vec<String> = self.known.iter().map(to_hex).collect();
         header.headers.insert(VARIANTS, known.join(" ")).ok()?;
-        let facts = Facts {
-            received: self.began,
-            fresh_until: self.began,
-            age_seconds: 0,
-            stale_while_revalidate_seconds: 0,
-            stale_if_error_seconds: 0,
-            may_be_stale: false,
-            family: self.began,
-            variant: None,
-            fetched_from: None,
-            // Its variants have stamps of their own.
-            stamp: Stamp::default(),
-        };
+        // Its variants have stamps of their own.
+        let facts = Facts { family: self.began, ..Facts::bare(self.began) };
         StoredHead::encode(Kind::Family, &facts, name.primary(), &Tags::default(), &header)
     }
 }

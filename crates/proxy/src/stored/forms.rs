@@ -115,21 +115,10 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::bans::{Stamp, Tags};
+    use crate::bans::Tags;
 
     fn facts(variant: Option<[u8; 16]>) -> Facts {
-        Facts {
-            received: SystemTime::UNIX_EPOCH,
-            fresh_until: SystemTime::UNIX_EPOCH,
-            age_seconds: 0,
-            stale_while_revalidate_seconds: 0,
-            stale_if_error_seconds: 0,
-            may_be_stale: false,
-            family: SystemTime::UNIX_EPOCH,
-            variant,
-            fetched_from: None,
-            stamp: Stamp::default(),
-        }
+        Facts { variant, ..Facts::bare(SystemTime::UNIX_EPOCH) }
     }
 
     fn head(kind: Kind, marks: &[u8]) -> StoredHead {

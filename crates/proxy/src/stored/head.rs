@@ -152,6 +152,7 @@ impl Numbers {
         let facts = &self.facts;
         let ages = [facts.age_seconds, facts.stale_while_revalidate_seconds, facts.stale_if_error_seconds];
         let address = facts.fetched_from.map(|address| address.to_canonical());
+        let family = nanoseconds(facts.family);
         let flags = [
             (facts.may_be_stale, MAY_BE_STALE),
             (facts.variant.is_some(), VARIES),
@@ -159,7 +160,7 @@ impl Numbers {
             (self.unlisted_tags, UNLISTED_TAGS),
             (address.is_some_and(|address| address.is_ipv6()), IPV6),
             (ages != [0; 3], AGES),
-            (facts.family != SystemTime::UNIX_EPOCH, IN_FAMILY),
+            (family > 0, IN_FAMILY),
             (self.pieces_bytes > 0, PIECES),
             (self.tags_bytes > 0, TAGS),
         ];
@@ -175,7 +176,7 @@ impl Numbers {
             ages.iter().for_each(|seconds| head.extend_from_slice(&seconds.to_le_bytes()));
         }
         if flags & IN_FAMILY != 0 {
-            head.extend_from_slice(&nanoseconds(facts.family).to_le_bytes());
+            head.extend_from_slice(&family.to_le_bytes());
         }
         head.extend_from_slice(facts.variant.as_ref().map_or(&[], |variant| &variant[..]));
         match address {

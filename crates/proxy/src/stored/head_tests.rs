@@ -1,23 +1,8 @@
 use http::HeaderName;
 
 use super::*;
+use crate::stored::facts::tests::facts;
 use crate::stored::old_head::is_unread;
-
-fn facts() -> Facts {
-    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::new(seconds, 7);
-    Facts {
-        received: at(1_700_000_000),
-        fresh_until: at(1_700_000_060),
-        age_seconds: 5,
-        stale_while_revalidate_seconds: 6,
-        stale_if_error_seconds: 7,
-        may_be_stale: true,
-        family: at(1_600_000_000),
-        variant: Some([9; 16]),
-        fetched_from: Some("192.0.2.1".parse().unwrap()),
-        stamp: Stamp(0x0102_0304_0506_0708),
-    }
-}
 
 fn tags() -> Tags {
     Tags::of(Bytes::from_static(&[0x33; 16]), true).unwrap()
@@ -115,14 +100,7 @@ fn what_earlier_releases_stored_is_read() {
 /// Each byte of a head is written to the disk with each object. Numbers that said nothing once took 56.
 #[test]
 fn a_number_that_says_nothing_takes_no_room() {
-    let plain = Facts {
-        age_seconds: 0,
-        stale_while_revalidate_seconds: 0,
-        stale_if_error_seconds: 0,
-        family: SystemTime::UNIX_EPOCH,
-        variant: None,
-        ..facts()
-    };
+    let plain = Facts { may_be_stale: true, fetched_from: facts().fetched_from, ..Facts::bare(facts().received) };
     let header = ResponseHead::new(StatusCode::OK);
     let bytes_of = |facts: &Facts, tags: &Tags| {
         let bytes = StoredHead::encode(Kind::Whole, facts, b"", tags, &header).unwrap();
@@ -197,19 +175,19 @@ fn what_is_no_head() {
     }
 }
 
+/// A box whose clock is before 1970 stores what it can read again.
+#[test]
+fn before_1970_is_1970() {
+    let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+    let facts = Facts { family: before, ..Facts::bare(before) };
+    let bytes = StoredHead::encode(Kind::Family, &facts, b"name", &Tags::default(), &header()).unwrap();
+    assert_eq!(StoredHead::decode(&bytes).unwrap().facts, Facts::bare(SystemTime::UNIX_EPOCH));
+}
+
 /// Each head has one form: a number that says nothing is not there, and an address is of one kind.
 #[test]
 fn a_number_that_is_there_says_something() {
-    let nothing = Facts {
-        age_seconds: 0,
-        stale_while_revalidate_seconds: 0,
-        stale_if_error_seconds: 0,
-        may_be_stale: false,
-        family: SystemTime::UNIX_EPOCH,
-        variant: None,
-        fetched_from: None,
-        ..facts()
-    };
+    let nothing = Facts { stamp: facts().stamp, ..Facts::bare(facts().received) };
     // With these flags, and these bytes behind the numbers that are always there.
     let read = |flags: u16, more: &[u8], extra: usize| {
         let bytes = StoredHead::encode(Kind::Whole, &nothing, b"name", &Tags::default(), &header()).unwrap();

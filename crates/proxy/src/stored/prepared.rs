@@ -100,7 +100,7 @@ mod tests {
     use tinaja_http::message::ResponseHead;
 
     use super::*;
-    use crate::bans::{Stamp, Tags};
+    use crate::bans::Tags;
     use crate::stored::{Facts, Kind};
 
     /// A record with these values, and its head.
@@ -113,19 +113,7 @@ mod tests {
     }
 
     fn head_of(header: &ResponseHead) -> (Bytes, StoredHead) {
-        let then = SystemTime::UNIX_EPOCH;
-        let facts = Facts {
-            received: then,
-            fresh_until: then,
-            age_seconds: 0,
-            stale_while_revalidate_seconds: 0,
-            stale_if_error_seconds: 0,
-            may_be_stale: false,
-            family: then,
-            variant: None,
-            fetched_from: None,
-            stamp: Stamp::default(),
-        };
+        let facts = Facts::bare(SystemTime::UNIX_EPOCH);
         let record = StoredHead::encode(Kind::Whole, &facts, b"https://a/", &Tags::default(), header).unwrap();
         let head = StoredHead::decode(&record).unwrap();
         (record, head)
