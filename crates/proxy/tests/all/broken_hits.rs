@@ -56,9 +56,11 @@ async fn the_log_says_why() {
         let records: Vec<_> = text.lines().filter_map(|line| tinaja_logs::json::parse(line).ok()).collect();
         (records.len() == 3).then_some(records)
     });
-    assert_eq!(lines[0].why, None);
-    for line in &lines[1..] {
-        let why = line.why.as_deref().unwrap();
+    // In whichever order: a client has the end of its answer a moment before the log has its line. This test took the first line for the
+    // first request's, and failed once where another thread was faster.
+    let whys: Vec<_> = lines.iter().filter_map(|line| Some((line, line.why.as_deref()?))).collect();
+    assert_eq!(whys.len(), 2, "{lines:?}");
+    for (line, why) in whys {
         assert!(why.contains("broke off at byte 1000") && why.contains("nothing tells whether the origin"), "{why}");
         assert_eq!((line.bytes, line.status), (KEPT as u64, 200));
     }
