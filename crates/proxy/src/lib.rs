@@ -42,6 +42,7 @@ mod accepting;
 mod access;
 pub mod admin;
 mod bans;
+mod boxed;
 pub mod cache_rules;
 mod client;
 mod clients;

@@ -62,7 +62,7 @@ impl Progress {
 
 /// What is sent to an origin, whichever one.
 struct Asking<'a> {
-    head: RequestHead,
+    head: &'a RequestHead,
     request: &'a Request,
     /// The client sends content.
     with_content: bool,
@@ -105,13 +105,12 @@ impl Asker {
     pub async fn ask(
         &self,
         request: &Request,
-        head: RequestHead,
+        mut head: RequestHead,
         cached: bool,
         with: With<'_>,
         entry: &mut Entry,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Box<Reply>, Failure> {
         request.check_online()?;
-        let mut head = head;
         if cached && request.ticket.asks_identity() {
             // Encoded here, once, for all who want it so.
             let set = head.headers.insert(ACCEPT_ENCODING, "identity");
@@ -126,7 +125,7 @@ impl Asker {
         }
         let fetches = self.shared.metrics.as_ref().map(|metrics| &metrics.fetches);
         let (began, _waiting) = (self.shared.clock.now(), fetches.map(|fetches| fetches.wait()));
-        let mut reply = self.ask_origin(request, head, cached, with, entry).await;
+        let mut reply = self.ask_origin(request, &mut head, cached, with, entry).await;
         if let Some(fetches) = fetches {
             fetches.count(reply.as_ref().map(|reply| reply.head.status.as_u16()), self.shared.clock.since(began));
             if let Ok(reply) = &mut reply {
@@ -164,17 +163,17 @@ impl Asker {
     async fn ask_origin(
         &self,
         request: &Request,
-        mut head: RequestHead,
+        head: &mut RequestHead,
         cached: bool,
         mut with: With<'_>,
         entry: &mut Entry,
-    ) -> Result<Reply, Failure> {
-        headers::to_origin(&self.shared, request, &mut head, cached)?;
+    ) -> Result<Box<Reply>, Failure> {
+        headers::to_origin(&self.shared, request, head, cached)?;
         if let Some(at) = &request.ticket.mirror {
-            at.authorize(&mut head)?;
+            at.authorize(head)?;
         }
         let with_content = matches!(with, With::Content(_)) && request.ticket.framing != Framing::Length(0);
-        frame(&mut head, request.ticket.framing, with_content)?;
+        frame(head, request.ticket.framing, with_content)?;
         if let With::Switch(_, protocols) = &with {
             head.headers.insert(CONNECTION, "upgrade")?;
             head.headers.insert(UPGRADE, *protocols)?;
@@ -226,7 +225,7 @@ impl Asker {
         asking: &mut Asking<'_>,
         with: &mut With<'_>,
         entry: &mut Entry,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Box<Reply>, Failure> {
         let ticket = &asking.request.ticket;
         let asked = ticket.asked_of(asking.request.method(), destination);
         let leaves = matches!(with, With::Switch(..));
@@ -268,7 +267,8 @@ impl Asker {
                     let from = connection.address.ip();
                     (entry.fetched_from, entry.by_neighbour) = (Some(from), false);
                     entry.note_asked(stamp, &tags);
-                    return Ok(Reply { head, connection, asked, answered, stamp, removals, tags, from, sending });
+                    let reply = Reply { head, connection, asked, answered, stamp, removals, tags, from, sending };
+                    return Ok(Box::new(reply));
                 }
                 Err(failure) => {
                     let unprocessed = connection.is_unprocessed();

@@ -44,7 +44,7 @@ pub(super) async fn note_head(
     store: &Storage,
     bans: &Bans,
     request: &Request,
-    found: Found,
+    found: Box<Found>,
     reply: &Reply,
 ) -> Result<(), BadField> {
     if request.method() != Method::HEAD || reply.head.status != StatusCode::OK {

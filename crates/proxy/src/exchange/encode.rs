@@ -123,7 +123,11 @@ impl Encoder {
 
     /// What was found as this client is to get it: in a coding that it wants, if there is such a form. If not, one is made for the next. A form that
     /// cannot be read counts as none, since the text is there beside it: so its first bytes are read here.
-    pub async fn form_of(self: &Arc<Self>, request: &Request, found: Found) -> (Found, Option<BegunForm>) {
+    pub async fn form_of(
+        self: &Arc<Self>,
+        request: &Request,
+        mut found: Box<Found>,
+    ) -> (Box<Found>, Option<BegunForm>) {
         let (Some(forms), true) = (Forms::of(&found.head), is_for_client(request)) else { return (found, None) };
         let is_whole = found.hit.state == State::Whole && found.length().is_some_and(may_be_so_long);
         let codings = if is_whole { codings_for(request, &forms) } else { Codings::NONE };
@@ -135,7 +139,7 @@ impl Encoder {
                 Form::Stored(mut hit) => match self.first_of(request, &mut hit).await {
                     Ok(first) => {
                         let wire = sent_as(found.head.wire(), Some(coding)).into();
-                        let found = Found { head: found.head.sent(Kind::Form, wire), hit, ..found };
+                        (found.head, found.hit) = (found.head.sent(Kind::Form, wire), hit);
                         return (found, Some(BegunForm { coding, first }));
                     }
                     Err(error) => tracing::debug!(id = %request.ticket.id, "a stored form counts as none: {error}"),
@@ -149,7 +153,8 @@ impl Encoder {
             }
         }
         let wire = sent_as(found.head.wire(), None).into();
-        (Found { head: found.head.sent(Kind::Whole, wire), ..found }, None)
+        found.head = found.head.sent(Kind::Whole, wire);
+        (found, None)
     }
 
     /// The first bytes of a form, as far as the request wants any.

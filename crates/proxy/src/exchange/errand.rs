@@ -114,13 +114,14 @@ impl Errands {
             Why::Part | Why::Stale => find(&self.filler.store, bans, name, &request.head.headers).await,
         };
         let found = match looked {
-            Looked::Found(found) if why == Why::Stale => Some(*found),
+            Looked::Found(found) if why == Why::Stale => Some(found),
             Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => {
                 return found.hit.state == State::Whole;
             }
             _ => None,
         };
-        let reply = match ask_or_validate(&self.filler.asker, request, With::Nobody, &mut entry, found.as_ref()).await {
+        let reply = match ask_or_validate(&self.filler.asker, request, With::Nobody, &mut entry, found.as_deref()).await
+        {
             Ok(reply) => reply,
             Err(failure) => {
                 tracing::debug!("an object that nobody waits for was not fetched: {failure}");

@@ -15,6 +15,7 @@ use super::refresh::refresh;
 use super::serve::Given;
 use super::transaction::{Ended, Transaction};
 use super::validate::{ask_or_validate, has_conditions, without_conditions};
+use crate::boxed::boxed;
 use crate::failure::Failure;
 use crate::shared::Shared;
 use crate::storage::Storage;
@@ -35,7 +36,7 @@ impl Fetcher {
     pub async fn fetch(
         &self,
         transaction: &mut Transaction<'_>,
-        stale: Option<Found>,
+        stale: Option<Box<Found>>,
         pilot: Option<Pilot>,
     ) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
@@ -49,7 +50,7 @@ impl Fetcher {
         let stale = match stale {
             Some(found) => match wants(request, &found, self.shared.clock.wall()) {
                 Wants::Missing(wanted, gap) if wanted != gap => {
-                    return Box::pin(self.parts.complete(transaction, found, gap, pilot)).await;
+                    return boxed(|| self.parts.complete(transaction, found, gap, pilot)).await;
                 }
                 Wants::Here => Some(found),
                 // Nothing that is stored helps.
@@ -57,12 +58,12 @@ impl Fetcher {
             },
             None => None,
         };
-        let asked = ask_or_validate(&self.asker, request, With::Client(client), entry, stale.as_ref()).await;
+        let asked = ask_or_validate(&self.asker, request, With::Client(client), entry, stale.as_deref()).await;
         let reply = match asked {
             Ok(reply) => reply,
             Err(failure) => {
                 land_failed(pilot, &failure);
-                return Box::pin(self.giver.instead(transaction, stale, failure)).await;
+                return boxed(|| self.giver.instead(transaction, stale, failure)).await;
             }
         };
         match stale {
@@ -78,7 +79,7 @@ impl Fetcher {
             Some(found) if is_error(reply.head.status) && self.giver.may_help(request, &found) => {
                 drop((pilot, reply.connection));
                 let failure = Failure::Origin(format!("it answered {}", reply.head.status));
-                Box::pin(self.giver.instead(transaction, Some(found), failure)).await
+                boxed(|| self.giver.instead(transaction, Some(found), failure)).await
             }
             None if has_conditions(request) => {
                 // Not in the future of each request, which would be larger by it.

@@ -30,6 +30,7 @@ use super::read::{Reader, Source};
 use super::refresh::forget_at;
 use super::reply::Reply;
 use super::request::Request;
+use crate::boxed::boxed;
 use crate::crowd::Crowd;
 use crate::failure::Failure;
 use crate::limits::Limits;
@@ -159,16 +160,16 @@ impl Filler {
         &self,
         request: &Request,
         keep: &Keep,
-        mut reply: Reply,
-    ) -> Result<(Found, Box<ResponseHead>, Fill), Box<Reply>> {
+        mut reply: Box<Reply>,
+    ) -> Result<(Box<Found>, Box<ResponseHead>, Box<Fill>), Box<Reply>> {
         let bodiless = matches!(reply.head.status, StatusCode::NO_CONTENT);
         let length = if bodiless { Some(0) } else { announced(&reply.head.headers) };
         let Some((place, writer)) = self.keeper.begin(request, keep, &reply.received(), length).await else {
-            return Err(Box::new(reply));
+            return Err(reply);
         };
         let hit: Hit = writer.follow();
         let Some(head) = StoredHead::decode(&hit.head) else {
-            return Err(Box::new(reply));
+            return Err(reply);
         };
         // What has come with the head is there for the first reader at once. An error comes again.
         let first = tokio::select! {
@@ -177,12 +178,13 @@ impl Filler {
             () = std::future::ready(()) => None,
         };
         let unwatched_bytes = self.shared.limits.fill_range_below;
-        let feed = Feed::Origin(Box::new(reply.connection));
+        let Reply { head: came, connection, .. } = *reply;
+        let feed = Feed::Origin(Box::new(connection));
         let again = Fill::again(request, &head, length);
         let checking = Fill::checking(request, &head);
         let (leaves, written) = (false, 0);
         let encode = self.encoder.wanted_of(request, &place, &head);
-        let fill = Fill {
+        let fill = Box::new(Fill {
             place: place.clone(),
             writer,
             feed,
@@ -194,18 +196,18 @@ impl Filler {
             leaves,
             written,
             encode,
-        };
-        Ok((Found { place, head, hit }, Box::new(reply.head), fill))
+        });
+        Ok((Box::new(Found { place, head, hit }), Box::new(came), fill))
     }
 
     /// Fetches by itself, apart from the request that caused it. A short answer whose bytes are all there is stored when this returns: it
     /// needs no task. A long one would keep its client waiting.
-    pub async fn fill_apart(self: &Arc<Self>, fill: Fill) {
+    pub async fn fill_apart(self: &Arc<Self>, fill: Box<Fill>) {
         let is_short = fill.length.is_some_and(|length| length <= SHORT_BYTES);
         let filler = self.clone();
         // There is room for as many as there can be; whoever stops the proxy waits for them.
         let place = self.apart.enter();
-        let mut filling = Box::pin(async move {
+        let mut filling = boxed(|| async move {
             filler.fill(fill).await;
             drop(place);
         });
@@ -216,7 +218,7 @@ impl Filler {
 
     /// Fetches to the end, or until it is of no use. Of what is not whole the beginning may be kept, and those who follow fail. Whether
     /// all of it is stored.
-    pub async fn fill(&self, mut fill: Fill) -> bool {
+    pub async fn fill(&self, mut fill: Box<Fill>) -> bool {
         match self.fetch_all(&mut fill).await {
             Ok(proof) => {
                 // The next request need not wait for the disk.

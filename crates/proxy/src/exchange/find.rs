@@ -17,6 +17,7 @@ use super::proof::is_outdated;
 use super::reuse::{Reuse, is_left_over, judge};
 use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
+use crate::boxed::boxed;
 use crate::failure::{Failure, Unanswered};
 use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
@@ -67,7 +68,7 @@ impl Finder {
                 }
                 Looked::Found(found) => {
                     place = found.place.clone();
-                    match self.use_found(transaction, *found).await? {
+                    match self.use_found(transaction, found).await? {
                         None => return Ok(()),
                         Some(missed) => missed,
                     }
@@ -79,7 +80,7 @@ impl Finder {
             }
             // A cache that came or went while somebody looked may have what was not found.
             if stale.is_none() && !turn.is_some_and(|turn| self.switch.is_still(turn)) {
-                return Box::pin(self.passer.pass_by(transaction)).await;
+                return boxed(|| self.passer.pass_by(transaction)).await;
             }
             if request.directives.only_if_cached {
                 return Err(Failure::NotCached.into());
@@ -90,9 +91,9 @@ impl Finder {
                 transaction.entry.collapsed = false;
                 return match stale {
                     Some(found) if *request.method() == Method::GET => {
-                        Box::pin(self.parts.part(transaction, found)).await
+                        boxed(|| self.parts.part(transaction, found)).await
                     }
-                    stale => Box::pin(self.passer.pass(transaction, stale)).await,
+                    stale => boxed(|| self.passer.pass(transaction, stale)).await,
                 };
             }
             if attempt == COLLAPSE_TRIES {
@@ -121,8 +122,8 @@ impl Finder {
     async fn use_found(
         &self,
         transaction: &mut Transaction<'_>,
-        found: Found,
-    ) -> Result<Option<(Outcome, Option<Found>)>, Ended> {
+        found: Box<Found>,
+    ) -> Result<Option<(Outcome, Option<Box<Found>>)>, Ended> {
         let Transaction { request, entry, .. } = transaction;
         if is_outdated(request, &found) {
             // Its origin may say that it still holds, which is not what the index says.

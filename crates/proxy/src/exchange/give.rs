@@ -16,6 +16,7 @@ use super::request::Request;
 use super::reuse::heeded;
 use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
+use crate::boxed::boxed;
 use crate::failure::Failure;
 use crate::shared::Shared;
 use crate::stored::Found;
@@ -34,12 +35,12 @@ impl Giver {
     pub async fn serve_or_pass(
         &self,
         transaction: &mut Transaction<'_>,
-        found: Found,
+        found: Box<Found>,
         given: Given,
     ) -> Result<(), Ended> {
         match self.sender.serve(transaction, found, given).await? {
             Sent::Answered => Ok(()),
-            Sent::NotHere => Box::pin(self.passer.pass(transaction, None)).await,
+            Sent::NotHere => boxed(|| self.passer.pass(transaction, None)).await,
         }
     }
 
@@ -47,7 +48,7 @@ impl Giver {
     pub async fn instead(
         &self,
         transaction: &mut Transaction<'_>,
-        stale: Option<Found>,
+        stale: Option<Box<Found>>,
         failure: Failure,
     ) -> Result<(), Ended> {
         match stale {
@@ -71,7 +72,7 @@ impl Giver {
     pub async fn store_and_answer(
         &self,
         transaction: &mut Transaction<'_>,
-        reply: Reply,
+        reply: Box<Reply>,
         pilot: Option<Pilot>,
     ) -> Result<(), Ended> {
         let begun = match keep(transaction.request, &reply.received()) {
@@ -81,7 +82,7 @@ impl Giver {
             }
             judged => {
                 transaction.entry.note_not_stored(judged.err());
-                Err(Box::new(reply))
+                Err(reply)
             }
         };
         let (found, head, mut fill) = match begun {
@@ -90,7 +91,7 @@ impl Giver {
                 // Those who wait have nothing to wait for.
                 drop(pilot);
                 transaction.entry.overruled = Overrides::default();
-                return Box::pin(self.passer.pipe(transaction, *reply, None)).await;
+                return boxed(|| self.passer.pipe(transaction, reply, None)).await;
             }
         };
         transaction.entry.stored = true;

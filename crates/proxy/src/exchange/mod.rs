@@ -85,6 +85,7 @@ pub(crate) use reuse::{Reuse, is_left_over, judge, rule_for};
 use serve::Sender;
 use transaction::{Ended, Transaction};
 
+use crate::boxed::boxed;
 use crate::client::Client;
 use crate::crowd::Crowd;
 use crate::failure::Failure;
@@ -222,16 +223,16 @@ impl Exchange {
         }
         let span = tracing::error_span!("request", id = %request.ticket.id);
         if request.told_of.is_some() {
-            return Box::pin(self.told(request, client)).instrument(span).await;
+            return boxed(|| self.told(request, client)).instrument(span).await;
         }
         let mut transaction = Transaction { request, client, entry: &mut entry };
         // Pinned where they are: `instrument` would move them, and what a fetch needs takes thousands of bytes.
         let carried_out = match &request.ticket.mirror {
-            Some(at) => Box::pin(self.mirrored(&mut transaction, at)).instrument(span.clone()).await,
+            Some(at) => boxed(|| self.mirrored(&mut transaction, at)).instrument(span.clone()).await,
             None => pin!(self.carry_out(&mut transaction, looked)).instrument(span.clone()).await,
         };
         if let Err(ended) = carried_out {
-            Box::pin(self.give_up(transaction, ended)).instrument(span).await;
+            boxed(|| self.give_up(transaction, ended)).instrument(span).await;
         }
         self.note(request, entry, client.sent_bytes());
     }
@@ -247,7 +248,7 @@ impl Exchange {
         match self.passer.switch(&mut transaction, protocols).instrument(span.clone()).await {
             Ok(Some((head, connection))) => return Some(Switched { head, connection, noted: Noted(entry) }),
             Ok(None) => {}
-            Err(ended) => Box::pin(self.give_up(transaction, ended)).instrument(span).await,
+            Err(ended) => boxed(|| self.give_up(transaction, ended)).instrument(span).await,
         }
         self.note(request, entry, client.sent_bytes());
         None
@@ -285,7 +286,7 @@ impl Exchange {
     }
 
     /// What was found as this client is to get it, which may be encoded: then with what has been read of the form.
-    pub async fn form_of(&self, request: &Request, found: Found) -> (Found, Option<BegunForm>) {
+    pub async fn form_of(&self, request: &Request, found: Box<Found>) -> (Box<Found>, Option<BegunForm>) {
         self.encoder.form_of(request, found).await
     }
 
@@ -358,11 +359,11 @@ impl Exchange {
             return if request.directives.only_if_cached && request.method().is_safe() {
                 Err(Failure::NotCached.into())
             } else {
-                Box::pin(self.passer.pass(transaction, None)).await
+                boxed(|| self.passer.pass(transaction, None)).await
             };
         }
         if self.switch.is_away() {
-            return Box::pin(self.passer.pass_by(transaction)).await;
+            return boxed(|| self.passer.pass_by(transaction)).await;
         }
         self.finder.answer(transaction, looked).await
     }

@@ -76,7 +76,7 @@ impl Neighbourhood {
         request: &Request,
         head: &RequestHead,
         entry: &mut Entry,
-    ) -> Result<Option<Reply>, Failure> {
+    ) -> Result<Option<Box<Reply>>, Failure> {
         let Some(neighbours) = &self.shared.neighbours else { return Ok(None) };
         if request.not_for_cache.is_some() {
             return Ok(None);
@@ -124,7 +124,7 @@ impl Neighbourhood {
     }
 
     /// A neighbour's answer as one of the origin's that it comes from.
-    fn taken(&self, request: &Request, mut reply: Reply, entry: &mut Entry) -> Result<Reply, Failure> {
+    fn taken(&self, request: &Request, mut reply: Box<Reply>, entry: &mut Entry) -> Result<Box<Reply>, Failure> {
         let asked = request.ticket.asked(request.method());
         self.shared.check_fetched(&request.ticket.listener, asked, reply.from)?;
         entry.fwd_status = Some(reply.head.status.as_u16());
@@ -190,7 +190,7 @@ impl Neighbourhood {
         head: &RequestHead,
         neighbour: SocketAddr,
         what: Asked,
-    ) -> Result<Reply, Declined> {
+    ) -> Result<Box<Reply>, Declined> {
         let asked = (self.shared.clock.wall(), self.shared.bans.removals());
         let answered = match self.ask_neighbour(request, head, neighbour, what).await {
             Ok((head, connection)) => match self.reply(request, head, connection, asked) {
@@ -218,7 +218,7 @@ impl Neighbourhood {
         mut head: ResponseHead,
         connection: Connection,
         (asked, removals): (SystemTime, u64),
-    ) -> Result<Reply, Declined> {
+    ) -> Result<Box<Reply>, Declined> {
         if head.headers.contains_key(&TRIED) {
             return Err(Declined::Tried);
         }
@@ -235,11 +235,11 @@ impl Neighbourhood {
         if bans.judge(&name.place(), stamp, &tags, || name.subject()) != Verdict::Counts {
             return Err(Declined::Banned);
         }
-        Ok(Reply { head, connection, asked, answered, stamp, removals, tags, from, sending: false })
+        Ok(Box::new(Reply { head, connection, asked, answered, stamp, removals, tags, from, sending: false }))
     }
 
     /// The same answer once all of it is here, if it is short: nobody is cut off then. What fails on the neighbour's way to the origin is left to whoever reads it.
-    async fn short_and_whole(&self, mut reply: Reply, neighbour: SocketAddr) -> Result<Reply, Declined> {
+    async fn short_and_whole(&self, mut reply: Box<Reply>, neighbour: SocketAddr) -> Result<Box<Reply>, Declined> {
         if announced(&reply.head.headers).is_none_or(|length| length > READ_FIRST_BYTES) {
             return Ok(reply);
         }

@@ -34,6 +34,7 @@ use super::reply::Reply;
 use super::request::Request;
 use super::serve::Given;
 use super::transaction::{Ended, Transaction};
+use crate::boxed::boxed;
 use crate::failure::Failure;
 use crate::shared::Shared;
 use crate::stored::{Found, StoredHead};
@@ -52,7 +53,7 @@ pub(super) struct Parts {
 impl Parts {
     /// Answers a request for a part of an object of which something is stored that does not do: it is stale, or does not
     /// hold all of the part.
-    pub async fn part(&self, transaction: &mut Transaction<'_>, found: Found) -> Result<(), Ended> {
+    pub async fn part(&self, transaction: &mut Transaction<'_>, found: Box<Found>) -> Result<(), Ended> {
         let request = transaction.request;
         let fields = &request.head.headers;
         let conditions = [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| fields.contains_key(name));
@@ -69,7 +70,7 @@ impl Parts {
     }
 
     /// All of the part is stored, and stale: the part is asked for in case it has changed.
-    async fn validated_part(&self, transaction: &mut Transaction<'_>, found: Found) -> Result<(), Ended> {
+    async fn validated_part(&self, transaction: &mut Transaction<'_>, found: Box<Found>) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
         let mut head = request.head.clone();
         let stored = found.head.fields(|_| true).unwrap_or_default();
@@ -104,7 +105,7 @@ impl Parts {
     async fn completed_part(
         &self,
         transaction: &mut Transaction<'_>,
-        found: Found,
+        found: Box<Found>,
         gap: RangeInclusive<u64>,
     ) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
@@ -136,7 +137,7 @@ impl Parts {
     pub async fn complete(
         &self,
         transaction: &mut Transaction<'_>,
-        found: Found,
+        found: Box<Found>,
         gap: RangeInclusive<u64>,
         pilot: Option<Pilot>,
     ) -> Result<(), Ended> {
@@ -157,8 +158,7 @@ impl Parts {
             let reply = match reply.head.status {
                 StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::RANGE_NOT_SATISFIABLE => {
                     forget(&self.keeper.store, &found).await;
-                    let whole = self.asker.ask(request, request.whole(), true, With::Client(client), entry);
-                    Box::pin(whole).await?
+                    boxed(|| self.asker.ask(request, request.whole(), true, With::Client(client), entry)).await?
                 }
                 _ => reply,
             };
@@ -180,7 +180,7 @@ impl Parts {
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
         let unwatched_bytes = self.shared.limits.fill_range_below;
         self.filler
-            .fill_apart(Fill {
+            .fill_apart(Box::new(Fill {
                 place: place.clone(),
                 writer,
                 feed,
@@ -192,13 +192,14 @@ impl Parts {
                 leaves: !request.ticket.names_bytes(),
                 written: 0,
                 encode,
-            })
+            }))
             .await;
         entry.stored = true;
         if let Some(pilot) = pilot {
             pilot.land(Landed::Stored);
         }
-        self.giver.serve_or_pass(transaction, Found { place, head, hit }, Given::Filling).await
+        let found = Box::new(Found { place, head, hit });
+        self.giver.serve_or_pass(transaction, found, Given::Filling).await
     }
 
     /// Begins to store the whole of an object of which there are pieces, with the head that these have now.

@@ -49,7 +49,7 @@ pub(super) struct Passer {
 
 impl Passer {
     /// Passes a request on as it is, and its answer back. `found` is what is stored for it and did not do.
-    pub async fn pass(&self, transaction: &mut Transaction<'_>, found: Option<Found>) -> Result<(), Ended> {
+    pub async fn pass(&self, transaction: &mut Transaction<'_>, found: Option<Box<Found>>) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
         // What is not for the cache is kept by no part of it either: a Host that lies, with a range, would have filled the true one's place.
         let cached = request.not_for_cache.is_none() && !self.switch.is_away();
@@ -105,7 +105,12 @@ impl Passer {
     }
 
     /// Gives an origin's answer to the client as it is. If it is `cached`, a part is kept, or the whole fetched behind it.
-    pub async fn hand_on(&self, transaction: &mut Transaction<'_>, reply: Reply, cached: bool) -> Result<(), Ended> {
+    pub async fn hand_on(
+        &self,
+        transaction: &mut Transaction<'_>,
+        reply: Box<Reply>,
+        cached: bool,
+    ) -> Result<(), Ended> {
         let request = transaction.request;
         let worth_it = cached && self.errands.is_worth_it(request, &reply.received());
         let keeping = if cached && !worth_it { self.pieces.begin(request, &reply, false).await } else { None };
@@ -132,7 +137,7 @@ impl Passer {
     pub async fn pipe(
         &self,
         transaction: &mut Transaction<'_>,
-        reply: Reply,
+        reply: Box<Reply>,
         mut keeping: Option<Keeping>,
     ) -> Result<(), Ended> {
         transaction.entry.stored = keeping.is_some();
@@ -147,7 +152,7 @@ impl Passer {
     async fn pipe_pieces(
         &self,
         transaction: &mut Transaction<'_>,
-        mut reply: Reply,
+        mut reply: Box<Reply>,
         keeping: &mut Option<Keeping>,
     ) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;

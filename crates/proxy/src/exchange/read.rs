@@ -24,6 +24,7 @@ use super::piece::Keeping;
 use super::pieced::{Gap, Pieced};
 use super::reply::Reply;
 use super::request::Request;
+use crate::boxed::boxed;
 use crate::failure::Failure;
 use crate::origin::Connection;
 use crate::shared::Shared;
@@ -71,13 +72,12 @@ enum From {
 
 impl Source {
     /// A stored object, or one that is being fetched. Where pieces of it are stored, `gap` may bring what is missing.
-    pub fn of(found: Found, name: Name, gap: Option<Gap>) -> Source {
-        let (head, state) = (found.head, found.hit.state);
+    pub fn of(found: Box<Found>, name: Name, gap: Option<Gap>) -> Source {
+        let Found { place, head, hit } = *found;
+        let state = hit.state;
         let (from, length) = match PieceList::of(&head) {
-            Some((list, length)) => {
-                (From::Pieces(Box::new(Pieced::new(name, (list, found.hit.body), gap))), Some(length))
-            }
-            None => (From::Store(found.hit.body), None),
+            Some((list, length)) => (From::Pieces(Box::new(Pieced::new(name, (list, hit.body), gap))), Some(length)),
+            None => (From::Store(hit.body), None),
         };
         let length = match &from {
             From::Store(body) => body.len(),
@@ -85,7 +85,7 @@ impl Source {
         };
         let end = length.unwrap_or(u64::MAX);
         let is_whole = state == State::Whole && matches!(from, From::Store(_));
-        let place = is_whole.then_some(found.place);
+        let place = is_whole.then_some(place);
         Source { head, state, from, length, at: 0, end, resumes: 0, place, kept: None, is_checked: false }
     }
 
@@ -201,7 +201,7 @@ impl Reader {
                     self.forget(&mut source.place).await;
                     source.from = From::Lost(why.clone());
                     // Rare, and held by each answer otherwise.
-                    source.from = Box::pin(self.resume(request, source)).await.map_err(|failure| match failure {
+                    source.from = boxed(|| self.resume(request, source)).await.map_err(|failure| match failure {
                         Failure::ClientLeft => failure,
                         _ => Failure::BrokeOff { at: source.at, why, rest: failure.to_string() },
                     })?;

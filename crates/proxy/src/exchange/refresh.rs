@@ -24,9 +24,9 @@ pub(super) async fn refresh(
     store: &Storage,
     bans: &Bans,
     request: &Request,
-    found: Found,
+    mut found: Box<Found>,
     reply: &Reply,
-) -> Result<Found, BadField> {
+) -> Result<Box<Found>, BadField> {
     let Some(mut header) = found.head.header() else { return Ok(found) };
     // As they were named when they were stored.
     let varying = |headers: &HeaderMap| match unencoded(&request.ticket, headers) {
@@ -63,8 +63,10 @@ pub(super) async fn refresh(
         }
         // It is this client's all the same, with the fields of the answer, and as old as their Date says.
         let head = found.head.again(&of_one_client(&found.head.facts, &received), tags, &header);
-        let head = head.as_ref().and_then(StoredHead::decode).unwrap_or(found.head);
-        return Ok(Found { head, ..found });
+        if let Some(head) = head.as_ref().and_then(StoredHead::decode) {
+            found.head = head;
+        }
+        return Ok(found);
     };
     let is_there = replace_head(store, &found, new.clone()).await;
     let mut head = StoredHead::decode(&new).unwrap_or_else(|| found.head.clone());
@@ -73,7 +75,8 @@ pub(super) async fn refresh(
         // was, for whoever stores it once more.
         head.facts.stamp = found.head.facts.stamp;
     }
-    Ok(Found { head, ..found })
+    found.head = head;
+    Ok(found)
 }
 
 /// The facts of what is stored, as of what is asked for now if no ban fits it: so it may be stored once more, with another head, when those are forgotten that it

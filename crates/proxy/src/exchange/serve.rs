@@ -23,6 +23,7 @@ use super::proof::Proving;
 use super::read::{Reader, Source};
 use super::request::Request;
 use super::transaction::{Ended, Transaction};
+use crate::boxed::boxed;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::shared::Shared;
@@ -59,13 +60,18 @@ pub(super) struct Sender {
 
 impl Sender {
     /// Answers with what was found. Nothing is sent before the first bytes are there.
-    pub async fn serve(&self, transaction: &mut Transaction<'_>, found: Found, given: Given) -> Result<Sent, Ended> {
+    pub async fn serve(
+        &self,
+        transaction: &mut Transaction<'_>,
+        found: Box<Found>,
+        given: Given,
+    ) -> Result<Sent, Ended> {
         let Transaction { request, client, entry } = transaction;
         let unmixed = without_mixing(request, &found.head);
         let request = unmixed.as_ref().unwrap_or(request);
         let is_encodable = Forms::of(&found.head).is_some() && is_for_client(request);
         let (found, begun) = match given {
-            Given::Stored if is_encodable => Box::pin(self.encoder.form_of(request, found)).await,
+            Given::Stored if is_encodable => boxed(|| self.encoder.form_of(request, found)).await,
             _ => (found, None),
         };
         let now = self.shared.clock.wall();
@@ -119,7 +125,7 @@ impl Sender {
         let is_all = proving.is_some() && Some(source.sent()) == length;
         if let Some(proving) = proving.take_if(|_| is_all) {
             // Nobody has to hear of what was wrong before anything was sent.
-            match Box::pin(self.prove(proving)).await {
+            match boxed(|| self.prove(proving)).await {
                 Ok(last) => first = last,
                 Err(_) => return Ok(Sent::NotHere),
             }
@@ -192,7 +198,7 @@ impl Sender {
     ) -> Result<(), Ended> {
         client.begin(head, first).await?;
         match proving {
-            Some(proving) => Box::pin(self.pump_checked(request, client, source, proving)).await?,
+            Some(proving) => boxed(|| self.pump_checked(request, client, source, proving)).await?,
             None if request.method() == Method::HEAD => {}
             None => self.send_content(request, client, plan, source).await?,
         }

@@ -9,6 +9,7 @@ use super::ask::{Asker, With};
 use super::entry::Entry;
 use super::reply::Reply;
 use super::request::Request;
+use crate::boxed::boxed;
 use crate::failure::Failure;
 use crate::stored::Found;
 
@@ -48,7 +49,7 @@ pub(super) async fn ask_or_validate(
     mut with: With<'_>,
     entry: &mut Entry,
     stale: Option<&Found>,
-) -> Result<Reply, Failure> {
+) -> Result<Box<Reply>, Failure> {
     let internal = |error: BadField| Failure::Internal(error.to_string());
     let mut head = match (stale, &with) {
         (None, With::Client(_)) => with_conditions(request.whole(), request).map_err(internal)?,
@@ -78,7 +79,7 @@ pub(super) async fn ask_or_validate(
         return if asked { Ok(reply) } else { Err(plain()) };
     }
     asker.release(reply.connection);
-    let reply = Box::pin(asker.ask(request, request.whole(), true, with, entry)).await?;
+    let reply = boxed(|| asker.ask(request, request.whole(), true, with, entry)).await?;
     if reply.head.status == StatusCode::NOT_MODIFIED {
         return Err(plain());
     }

@@ -47,6 +47,7 @@ pub(crate) use visits::visits;
 pub(crate) use way::{Came, Way, way};
 
 use crate::accepting::Recovery;
+use crate::boxed::boxed;
 use crate::client::{Client, Connection, Gate, H1};
 use crate::clients::OfClient;
 use crate::config::{Listener, Mode};
@@ -123,7 +124,7 @@ impl Front {
         };
         let mut _of_told = None;
         if is_told {
-            let Some(client) = Box::pin(self.told(&mut stream, address, &mut kept)).await else { return };
+            let Some(client) = boxed(|| self.told(&mut stream, address, &mut kept)).await else { return };
             (caller.address, caller.peer) = (client, client);
             match self.of_client(client) {
                 _ if is_proxy(client) => {}
@@ -133,7 +134,7 @@ impl Front {
         }
         drop(listener);
         if let Some(diversion) = diversion {
-            return Box::pin(self.diverted(stream, caller, kept, diversion, stopping)).await;
+            return boxed(|| self.diverted(stream, caller, kept, diversion, stopping)).await;
         }
         let Some(tls) = tls else {
             // Without TLS only a connection's first bytes can say that it is HTTP/2; under TLS its handshake has said it.
@@ -145,7 +146,7 @@ impl Front {
             Ok(Ok(Accepted { stream, served, is_http2 })) => {
                 caller.served = Some(served);
                 if is_http2 {
-                    Box::pin(self.http2(stream, BytesMut::new(), caller, kept, stopping)).await;
+                    boxed(|| self.http2(stream, BytesMut::new(), caller, kept, stopping)).await;
                 } else {
                     self.requests(stream, caller, kept, false, stopping).await;
                 }
@@ -217,33 +218,33 @@ impl Front {
             match arrival {
                 Arrival::Request { judged, head, began } if let Err(over) = &of_client => {
                     let (id, failure) = (self.id(&caller, &judged, &head), Failure::TooMuchOfClient(*over));
-                    return Box::pin(self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
+                    return boxed(|| self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
                 }
                 Arrival::Gone => return,
                 Arrival::Http2 => {
                     let (stream, ahead) = gate.into_parts();
-                    return Box::pin(self.http2(stream, ahead, caller, kept, stopping)).await;
+                    return boxed(|| self.http2(stream, ahead, caller, kept, stopping)).await;
                 }
                 Arrival::Refused { refusal, began } => {
                     let failure = Failure::Refused(refusal);
-                    return Box::pin(self.refuse(gate, &caller, began, None, &failure)).await;
+                    return boxed(|| self.refuse(gate, &caller, began, None, &failure)).await;
                 }
                 Arrival::Request { judged, began, head } if judged.target == Target::Tunnel => {
                     let id = self.id(&caller, &judged, &head);
                     let Some(of_tunnel) = self.shared.held.keep(TUNNEL_BYTES) else {
                         let failure = Failure::TooManyConnections;
-                        return Box::pin(self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
+                        return boxed(|| self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
                     };
-                    return Box::pin(self.tunnel(gate, &caller, began, (&judged, &id), of_tunnel, stopping)).await;
+                    return boxed(|| self.tunnel(gate, &caller, began, (&judged, &id), of_tunnel, stopping)).await;
                 }
                 Arrival::Request { judged, head, began } => {
                     // A large head is there twice more while its request is carried out.
                     let large = (head.len() > SMALL_HEAD_BYTES).then(|| self.shared.held.keep(2 * head.len()));
                     if large.as_ref().is_some_and(Option::is_none) {
                         let (id, failure) = (self.id(&caller, &judged, &head), Failure::TooManyConnections);
-                        return Box::pin(self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
+                        return boxed(|| self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
                     }
-                    match Box::pin(self.request(gate, &caller, began, judged, head, stopping)).await {
+                    match boxed(|| self.request(gate, &caller, began, judged, head, stopping)).await {
                         Some(next) => gate = next,
                         None => return,
                     }
@@ -291,12 +292,12 @@ impl Front {
             }
         };
         if (caller.inside.is_some() || caller.diverted.is_some()) && Inside::leaves_http(&request) {
-            Box::pin(self.upgrade(gate, caller, &request, (&judged, &id))).await;
+            boxed(|| self.upgrade(gate, caller, &request, (&judged, &id))).await;
             return None;
         }
         let keep = !*stopping.borrow() && !request.closes();
         if let Some(protocols) = switching {
-            return Box::pin(self.switch((gate, keep), caller, &request, (&judged, &id), &protocols)).await;
+            return boxed(|| self.switch((gate, keep), caller, &request, (&judged, &id), &protocols)).await;
         }
         let (shared, exchange, via) = (&*self.shared, &*self.exchange, &self.via);
         let looked =
@@ -318,7 +319,7 @@ impl Front {
         let h1 = H1::new(gate, judged.http11, head_only, keep, patience);
         let mut client = Client::new(Connection::H1(Box::new(h1)));
         // Boxed by itself: what a plain hit needs would have to be moved together with all that a fetch needs.
-        Box::pin(self.exchange.answer(&request, &mut client, looked)).await;
+        boxed(|| self.exchange.answer(&request, &mut client, looked)).await;
         match client.into_connection() {
             Connection::H1(h1) => h1.finish().await,
             Connection::H2(_) => None,

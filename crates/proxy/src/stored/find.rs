@@ -54,7 +54,7 @@ pub(crate) async fn find(store: &Storage, bans: &Bans, name: &Name, request: &He
         if name.added().is_some() {
             return Looked::Nothing;
         }
-        return judged(store, bans, name, Found { place, head, hit });
+        return judged(store, bans, name, Box::new(Found { place, head, hit }));
     }
     let Some((family, variant)) =
         Family::of(&head).and_then(|family| Some((family.began, family.variant(name, request)?)))
@@ -64,14 +64,14 @@ pub(crate) async fn find(store: &Storage, bans: &Bans, name: &Name, request: &He
     let place = name.variant_place(&variant);
     match look(store, name, &place).await {
         Some((head, hit)) if head.facts.variant == Some(variant) && head.facts.family == family => {
-            judged(store, bans, name, Found { place, head, hit })
+            judged(store, bans, name, Box::new(Found { place, head, hit }))
         }
         _ => Looked::OtherVariants(place),
     }
 }
 
 /// What was found, unless it was taken back.
-fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Found) -> Looked {
+fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Box<Found>) -> Looked {
     let clock = store.clock();
     let now = clock.wall();
     let hidden = clock.put_back_since(found.head.facts.received);
@@ -95,7 +95,7 @@ fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Found) -> Looked
             return Looked::Banned(found.place, by);
         }
     }
-    Looked::Found(Box::new(found))
+    Looked::Found(found)
 }
 
 /// What bans say of a stored object.

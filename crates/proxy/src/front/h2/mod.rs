@@ -44,6 +44,7 @@ use tokio::task::JoinSet;
 pub(super) use meter::PREFACE;
 
 use super::{Caller, Front, stopped};
+use crate::boxed::boxed;
 use crate::client::Queued;
 use crate::crowd::Crowd;
 use crate::held::{HTTP2_BYTES, Kept};
@@ -161,7 +162,7 @@ impl Front {
                     let respond = (respond, session.behind.queue.clone());
                     session.last = session.clock.now();
                     let began = session.last;
-                    session.carry_out(async move { front.stream((request, began), respond, caller, place).await });
+                    session.carry_out(|| front.stream((request, began), respond, caller, place));
                     session.behind.in_a_row += 1;
                     if session.behind.in_a_row >= IN_A_ROW {
                         session.behind.in_a_row = 0;
@@ -231,8 +232,8 @@ impl Session {
     }
 
     /// Carries a stream's request out: at once, as far as it has to wait for nothing.
-    fn carry_out(&mut self, request: impl Future<Output = ()> + Send + 'static) {
-        let mut request = Box::pin(request);
+    fn carry_out<F: Future<Output = ()> + Send + 'static>(&mut self, request: impl FnOnce() -> F) {
+        let mut request = boxed(request);
         // Nobody need be woken: what becomes a task is polled again at once.
         let mut nobody = Context::from_waker(Waker::noop());
         match catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(&mut nobody))) {

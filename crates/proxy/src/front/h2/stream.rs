@@ -17,6 +17,7 @@ use tinaja_http::refusal::Refusal;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::limits::FIELD_BYTES;
+use crate::boxed::boxed;
 use crate::client::{Client, Connection, Content, H2, Queue, Queued};
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
@@ -62,7 +63,7 @@ impl Front {
             Err(refusal) => {
                 drop(parts);
                 let failure = Failure::Refused(refusal);
-                return Box::pin(self.refuse_stream((client, !crowded), &caller, began, None, &failure)).await;
+                return boxed(|| self.refuse_stream((client, !crowded), &caller, began, None, &failure)).await;
             }
         };
         let object = if caller.neighbour { told(&mut caller, &judged, &head) } else { None };
@@ -93,7 +94,7 @@ impl Front {
                 Err(Failure::Misdirected { host: ticket.host.clone() })
             }
             Ok(ticket) if Purging::of(&judged.method).is_some() => {
-                return Box::pin(self.purge_stream(client, &judged, &head, &ticket)).await;
+                return boxed(|| self.purge_stream(client, &judged, &head, &ticket)).await;
             }
             ticket => ticket,
         };
@@ -111,7 +112,7 @@ impl Front {
         match request {
             Err(failure) => {
                 let judged = Some((&judged, &id));
-                Box::pin(self.refuse_stream((client, !crowded), &caller, began, judged, &failure)).await;
+                boxed(|| self.refuse_stream((client, !crowded), &caller, began, judged, &failure)).await;
             }
             Ok(request) => {
                 let (shared, exchange, via) = (&*self.shared, &*self.exchange, &self.via);
@@ -123,11 +124,11 @@ impl Front {
                 };
                 let Some(looked) = looked else {
                     let (judged, failure) = (Some((&judged, &id)), Failure::TooManyConnections);
-                    return Box::pin(self.refuse_stream((client, false), &caller, began, judged, &failure)).await;
+                    return boxed(|| self.refuse_stream((client, false), &caller, began, judged, &failure)).await;
                 };
                 let mut client = Client::new(Connection::H2(Box::new(client)));
                 // What a request needs is boxed, as for HTTP/1.
-                Box::pin(self.exchange.answer(&request, &mut client, looked)).await;
+                boxed(|| self.exchange.answer(&request, &mut client, looked)).await;
             }
         }
     }

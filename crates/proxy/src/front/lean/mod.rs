@@ -30,6 +30,7 @@ use tinaja_http::encoding::Coding;
 use tinaja_http::reuse;
 use tinaja_store::{Body, State};
 
+use crate::boxed::boxed;
 use crate::client::{Gate, H2};
 use crate::exchange::{BegunForm, Exchange, Request, Reuse, is_left_over, judge};
 use crate::failure::Failure;
@@ -162,7 +163,7 @@ impl MaybePlain<'_> {
         if Forms::of(&found.head).is_some() {
             // Rare, so it is boxed: each hit would hold the room for it.
             let begun;
-            (*found, begun) = Box::pin(self.exchange.form_of(self.request, *found)).await;
+            (found, begun) = boxed(|| self.exchange.form_of(self.request, found)).await;
             if let Some(BegunForm { coding, first }) = begun {
                 return Ok(Plain { found, first, coding: Some(coding).filter(|_| !self.is_head()), now });
             }

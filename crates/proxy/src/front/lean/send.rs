@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::head::Head;
 use super::{Answered, MaybePlain, Plain, To};
+use crate::boxed::boxed;
 use crate::exchange::Rest;
 use crate::failure::Failure;
 
@@ -30,7 +31,7 @@ impl MaybePlain<'_> {
         while sent && !self.is_head() {
             let piece = match &mut rest {
                 // Rare, so it is boxed: each hit would hold the room for it.
-                Some(rest) => Box::pin(self.go_on(&mut to, rest)).await,
+                Some(rest) => boxed(|| self.go_on(&mut to, rest)).await,
                 None => match found.hit.body.next(self.piece_bytes(&to, &found.hit.body)).await {
                     Ok(piece) => Ok(piece),
                     Err(error) => {
