@@ -10,7 +10,7 @@ use memchr::{memchr, memchr_iter};
 
 use crate::limits::{MAX_ANSWER_FIELDS, MAX_ANSWER_HEAD_BYTES};
 use crate::lines::{Line, whole_lines};
-use crate::words::is_token;
+use crate::words::{is_text, is_token};
 
 /// Why a response head is not to be trusted (RFC 9112 4, 5, 6.1 and 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -172,12 +172,6 @@ fn read_line(whole: &[u8]) -> Result<Option<Line<'_>>, BadAnswer> {
 fn without_its_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-/// Whether there is no control byte in it but tabs.
-fn is_text(bytes: &[u8]) -> bool {
-    // To the end in any case: without a way out, many bytes are looked at in one step.
-    bytes.iter().fold(true, |text, byte| text & (!byte.is_ascii_control() | (*byte == b'\t')))
 }
 
 #[cfg(test)]

@@ -3,11 +3,14 @@
 //! Two parties that read one head differently can be played against each other (request smuggling). So a head that
 //! anybody might read in two ways is refused here, on its raw bytes, before a lenient parser sees it.
 
+use memchr::memchr;
+
 use crate::authority::Authority;
 use crate::body::Framing;
 use crate::fields::Fields;
 use crate::limits::{MAX_HEAD_BYTES, MAX_METHOD_BYTES, MAX_TARGET_BYTES};
 use crate::refusal::Refusal;
+use crate::words::is_text;
 pub use crate::words::is_token;
 
 /// A head that is beyond doubt.
@@ -84,20 +87,24 @@ impl<'a> Iterator for Lines<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest.take()?;
-        // Each byte is looked at once: the first one that cannot stand in a line ends it, or is refused.
-        let Some(at) = rest.iter().position(|byte| byte.is_ascii_control() && *byte != b'\t') else {
-            return Some(Ok(rest));
+        let Some(end) = memchr(b'\n', rest) else {
+            return Some(if is_text(rest) { Ok(rest) } else { Err(what_is_wrong(rest)) });
         };
-        let (line, behind) = rest.split_at_checked(at)?;
+        let (line, behind) = rest.split_at_checked(end.saturating_sub(1))?;
         Some(match behind {
-            [b'\r', b'\n', next @ ..] => {
+            [b'\r', b'\n', next @ ..] if is_text(line) => {
                 self.rest = Some(next);
                 Ok(line)
             }
-            [b'\r' | b'\n', ..] => Err(Refusal::BareCrOrLf),
-            _ => Err(Refusal::ControlByte),
+            _ => Err(what_is_wrong(rest)),
         })
     }
+}
+
+/// What is wrong with a line by its first byte that cannot stand in one.
+fn what_is_wrong(line: &[u8]) -> Refusal {
+    let first = line.iter().find(|byte| byte.is_ascii_control() && **byte != b'\t');
+    if matches!(first, Some(b'\r' | b'\n')) { Refusal::BareCrOrLf } else { Refusal::ControlByte }
 }
 
 /// `METHOD SP target SP HTTP/1.x`, with single spaces (RFC 9112 3).

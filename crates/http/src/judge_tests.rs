@@ -164,6 +164,12 @@ fn header_lines() {
         ("X: a\0\r\n", Refusal::ControlByte),
         ("X: \u{1b}[0m\r\n", Refusal::ControlByte),
         ("X: \u{7f}\r\n", Refusal::ControlByte),
+        // The first one of a line says what is wrong with it.
+        ("X: a\0\nY: b\r\n", Refusal::ControlByte),
+        ("X: a\r\0\r\n", Refusal::BareCrOrLf),
+        ("X: a\r\r\n", Refusal::BareCrOrLf),
+        ("X: a\r\n\nY: b\r\n", Refusal::BareCrOrLf),
+        ("X: a\r\nY: b\0\r\n", Refusal::ControlByte),
     ] {
         assert_eq!(get(fields), Err(refusal), "{fields:?}");
     }

@@ -21,21 +21,26 @@ pub fn is_token(bytes: &[u8]) -> bool {
 
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     // Every byte of every name is looked at.
-    byte.is_ascii() && IN_TOKENS >> byte & 1 == 1
+    IN_TOKENS.get(usize::from(byte)).copied().unwrap_or_default()
 }
 
-/// A bit for each character of ASCII.
-const IN_TOKENS: u128 = {
-    let (mut all, mut byte) = (0, 0_u8);
-    while byte.is_ascii() {
+/// For each byte whether it may stand in a token.
+#[expect(clippy::indexing_slicing, reason = "it is worked out while this is compiled")]
+static IN_TOKENS: [bool; 256] = {
+    let (mut all, mut byte) = ([false; 256], 0);
+    while byte < all.len() {
         let is_special = matches!(
-            byte,
+            byte as u8,
             b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
         );
-        if is_special || byte.is_ascii_alphanumeric() {
-            all |= 1 << byte;
-        }
+        all[byte] = is_special || (byte as u8).is_ascii_alphanumeric();
         byte += 1;
     }
     all
 };
+
+/// Whether there is no control byte among these but tabs.
+pub(crate) fn is_text(bytes: &[u8]) -> bool {
+    // To the end in any case: without a way out, many bytes are looked at in one step.
+    bytes.iter().fold(true, |text, byte| text & (!byte.is_ascii_control() | (*byte == b'\t')))
+}

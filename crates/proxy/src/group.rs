@@ -8,12 +8,13 @@
 //! can push out more than a fresh client's own pages. It is advice: a wrong guess costs the disk a few blocks.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use foldhash::HashMap;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, REFERER};
 use parking_lot::Mutex;

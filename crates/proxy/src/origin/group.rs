@@ -31,7 +31,7 @@ type Identity = (String, OriginUrl, OriginTls, Option<String>);
 
 /// All routes' origins. Memory: some 500 bytes for each origin that is configured.
 #[derive(Debug, Default)]
-pub(crate) struct Groups(RwLock<HashMap<Arc<Behind>, Arc<Group>>>);
+pub(crate) struct Groups(RwLock<foldhash::HashMap<Arc<Behind>, Arc<Group>>>);
 
 impl Group {
     fn new(behind: Arc<Behind>, known: &HashMap<Identity, Arc<Backend>>, reach: Arc<Reach>) -> Group {
@@ -147,7 +147,7 @@ impl Groups {
         clock: &Clock,
     ) -> Result<Groups, ServeError> {
         let mut known = self.known();
-        let mut made: HashMap<Arc<Behind>, Arc<Group>> = HashMap::new();
+        let mut made: foldhash::HashMap<Arc<Behind>, Arc<Group>> = foldhash::HashMap::default();
         for behind in behinds {
             if made.contains_key(behind) {
                 continue;

@@ -1,6 +1,6 @@
 //! A connection to an origin as bytes: made, or kept until the next request.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use tinaja_clock::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

@@ -149,7 +149,7 @@ impl MaybePlain<'_> {
             && !ticket.neighbour
             && not_for_cache.is_none()
             && !is_loop
-            && NOT_PLAIN.iter().all(|name| !head.headers.contains_key(name))
+            && !head.headers.as_map().keys().any(|name| NOT_PLAIN.contains(name))
     }
 
     /// Whether what was found may be served to this client as it is, and can be read.
