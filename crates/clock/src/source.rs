@@ -50,6 +50,12 @@ pub trait Source: Send + Sync {
         self.beneath().is_some_and(|beneath| beneath.takes_turns())
     }
 
+    /// Whether work that blocks is done by whoever asks for it, as in a simulation, where a thread of its own would come and go whenever the
+    /// system says.
+    fn blocks_at_once(&self) -> bool {
+        self.beneath().is_some_and(|beneath| beneath.blocks_at_once())
+    }
+
     /// Let other threads have their turns. It returns at `until`, or earlier, for no reason. Only for threads that
     /// [`Source::takes_turns`] says yes to.
     fn give_way(&self, until: Instant) {

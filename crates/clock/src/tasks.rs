@@ -88,6 +88,10 @@ impl Clock {
 
     /// Run what blocks on a thread of the runtime's for such work.
     pub fn block<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        if self.source().blocks_at_once() {
+            let done = work();
+            return tokio::spawn(async move { done });
+        }
         tokio::task::spawn_blocking(work)
     }
 }

@@ -30,11 +30,13 @@ pub enum Canary {
     Panics,
     /// Nobody notes that the machine's clock was put back.
     UnnotedStep,
+    /// What was purged since the machine was switched on is forgotten by a cut of the power, though it was written down.
+    LostPurge,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 8] = [
+    pub const ALL: [Canary; 9] = [
         Canary::SlowTime,
         Canary::ForgottenRemoval,
         Canary::WrongByte,
@@ -43,6 +45,7 @@ impl Canary {
         Canary::Hangs,
         Canary::Panics,
         Canary::UnnotedStep,
+        Canary::LostPurge,
     ];
 
     /// A store with this bug.

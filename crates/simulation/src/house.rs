@@ -168,6 +168,10 @@ impl Source for House {
         is_turn()
     }
 
+    fn blocks_at_once(&self) -> bool {
+        true
+    }
+
     fn give_way(&self, until: Instant) {
         let (now, sloth) = (self.now(), self.sloth());
         let look = now + self.random.lock().around(self.look_ms).max(Duration::from_millis(1)) * sloth;

@@ -25,6 +25,7 @@ mod canary;
 mod client;
 mod disk;
 mod events;
+mod frames;
 mod house;
 mod load;
 mod machine;

@@ -17,6 +17,7 @@ use crate::network::{End, Net};
 use crate::objects::Version;
 use crate::oracle::Oracle;
 use crate::random::Random;
+use crate::site::{Resource, TAGS};
 
 /// Every request must have ended after so long, whatever fails.
 const ENDS: Duration = Duration::from_secs(1800);
@@ -50,9 +51,55 @@ struct Asks {
     request: Request,
     resource: usize,
     variant: usize,
-    /// Where the part begins that is asked for.
+    /// A part of it is asked for.
     part: bool,
+    /// What a PURGE takes back.
+    purges: Purges,
     reads: Reads,
+}
+
+/// What a purge takes back, and whether only so that it is asked for again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Purges {
+    by: By,
+    soft: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum By {
+    #[default]
+    Url,
+    Prefix,
+    Tag(u64),
+}
+
+impl Purges {
+    fn drawn(random: &mut Random) -> Purges {
+        let by = match random.below(4) {
+            0 | 1 => By::Url,
+            2 => By::Tag(random.below(TAGS)),
+            _ => By::Prefix,
+        };
+        Purges { by, soft: random.per_mille(300) }
+    }
+
+    fn fields(self) -> String {
+        let soft = if self.soft { "Fastly-Soft-Purge: 1\r\n" } else { "" };
+        match self.by {
+            By::Url => soft.to_owned(),
+            By::Prefix => format!("Tinaja-Purge: prefix\r\n{soft}"),
+            By::Tag(tag) => format!("Surrogate-Key: t{tag}\r\n{soft}"),
+        }
+    }
+
+    /// Whether this resource goes, where that one was named.
+    fn takes(self, resource: &Resource, named: &Resource) -> bool {
+        match self.by {
+            By::Url => resource.path == named.path,
+            By::Prefix => resource.path.starts_with(&named.path),
+            By::Tag(tag) => resource.tags.contains(&tag),
+        }
+    }
 }
 
 impl World {
@@ -129,7 +176,11 @@ impl World {
     pub async fn get(&self, client: &mut Client, resource: usize) -> Option<Answer> {
         let path = self.oracle().resources[resource].path.clone();
         let request = Request { method: "GET", path, fields: "X-Kind: 0\r\n".into(), body: Bytes::new() };
-        self.ask(client, Asks { request, resource, variant: 0, part: false, reads: Reads::Well }).await
+        self.ask(
+            client,
+            Asks { request, resource, variant: 0, part: false, purges: Purges::default(), reads: Reads::Well },
+        )
+        .await
     }
 
     fn asks(&self, resource: usize, random: &mut Random) -> Asks {
@@ -140,6 +191,7 @@ impl World {
         let length = about.bytes(variant, now.number);
         let mut fields = format!("X-Kind: {variant}\r\n");
         let (mut method, mut part, mut body) = ("GET", false, Bytes::new());
+        let purges = Purges::drawn(random);
         match random.below(100) {
             0..55 => {}
             55..70 => {
@@ -162,7 +214,10 @@ impl World {
                 method = *random.one(&["POST", "PUT", "DELETE"]);
                 body = Bytes::from(vec![b'x'; random.below(3) as usize * 7]);
             }
-            90..94 => method = "PURGE",
+            90..94 => {
+                method = "PURGE";
+                fields.push_str(&purges.fields());
+            }
             94..97 => fields.push_str("Cache-Control: no-cache\r\n"),
             _ => fields.push_str("Cache-Control: max-age=3\r\n"),
         }
@@ -175,7 +230,7 @@ impl World {
             _ => Reads::Well,
         };
         let request = Request { method, path, fields, body };
-        Asks { request, resource, variant, part, reads }
+        Asks { request, resource, variant, part, purges, reads }
     }
 
     async fn ask(&self, client: &mut Client, asks: Asks) -> Option<Answer> {
@@ -234,7 +289,14 @@ impl World {
                 return None;
             }
             ("PURGE", 200 | 404) => {
-                self.oracle().purged(asks.resource, asked);
+                if answer.status == 404 && !matches!(asks.purges.by, By::Url) {
+                    return Some("whatever has that name is purged".into());
+                }
+                let mut oracle = self.oracle();
+                let named = oracle.resources[asks.resource].clone();
+                let all = oracle.resources.iter().enumerate();
+                let gone: Vec<_> = all.filter(|(_, one)| asks.purges.takes(one, &named)).map(|(at, _)| at).collect();
+                gone.into_iter().for_each(|resource| oracle.purged(resource, asked, asks.purges.soft));
                 return None;
             }
             ("PURGE", 500) if self.disk_fails => return None,

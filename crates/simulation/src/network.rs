@@ -17,6 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::events::Events;
+use crate::frames::Frames;
+pub use crate::frames::Tags;
 use crate::random::Random;
 
 /// How a network is.
@@ -45,7 +47,8 @@ struct Way {
     reset: bool,
     /// What is written from now on never arrives.
     vanished: bool,
-    reader_gone: bool,
+    /// When its writer hears that nobody reads it any more.
+    reader_gone: Option<Instant>,
     written: u64,
     fault: Option<(u64, Fault)>,
     reader: Option<Waker>,
@@ -56,8 +59,8 @@ struct Way {
 struct Piece {
     arrives: Instant,
     bytes: Bytes,
-    /// Who is to be told that it has been read.
-    tag: Option<u64>,
+    /// What is to be told once it has been read.
+    tags: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +94,8 @@ pub struct End {
     timer: Pin<Box<Sleep>>,
     random: Random,
     tag: Option<u64>,
+    /// What it writes are frames of HTTP/2, in which heads are tagged.
+    frames: Option<Frames>,
 }
 
 /// Told that a tagged piece has been read.
@@ -149,7 +154,7 @@ impl Net {
             fin: None,
             reset: false,
             vanished: false,
-            reader_gone: false,
+            reader_gone: None,
             written: 0,
             fault: random.per_mille(broken).then(|| {
                 let soon = random.per_mille(500);
@@ -172,6 +177,7 @@ impl Net {
             timer: Box::pin(sleep(Duration::ZERO)),
             random: random.fork(),
             tag: None,
+            frames: None,
         };
         (end(0), end(1))
     }
@@ -225,6 +231,11 @@ impl End {
     /// What is written next is tagged: the network says when it has been read.
     pub fn tag(&mut self, tag: u64) {
         self.tag = Some(tag);
+    }
+
+    /// What is written are frames of HTTP/2 from now on: where to tag the heads of its streams.
+    pub fn tag_streams(&mut self) -> Tags {
+        self.frames.insert(Frames::default()).tags()
     }
 }
 
@@ -285,7 +296,7 @@ impl AsyncRead for End {
         let count = count.min(most);
         buffer.put_slice(&piece.bytes[..count]);
         piece.bytes.advance(count);
-        let tag = piece.tag.filter(|_| piece.bytes.is_empty());
+        let tags = if piece.bytes.is_empty() { std::mem::take(&mut piece.tags) } else { Vec::new() };
         if piece.bytes.is_empty() {
             way.queue.pop_front();
         }
@@ -295,8 +306,8 @@ impl AsyncRead for End {
         }
         drop(ways);
         end.net.events.note("read", &[end.number, end.side as u64, count as u64]);
-        if let (Some(tag), Some(on_read)) = (tag, end.net.on_read.get()) {
-            on_read(tag);
+        if let Some(on_read) = end.net.on_read.get() {
+            tags.into_iter().for_each(on_read);
         }
         Poll::Ready(Ok(()))
     }
@@ -307,8 +318,13 @@ impl AsyncWrite for End {
         let end = &mut *self;
         let mut ways = end.ways.lock();
         let way = &mut ways[end.side];
-        if way.reset || way.reader_gone || way.fin.is_some() {
+        let now = Instant::now();
+        if way.reset || way.fin.is_some() || way.reader_gone.is_some_and(|known| known <= now) {
             return Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
+        }
+        if way.reader_gone.is_some() {
+            // On its way to somebody who has gone.
+            return Poll::Ready(Ok(bytes.len()));
         }
         let free = way.window.saturating_sub(way.queued);
         let count = bytes.len().min(free);
@@ -335,7 +351,12 @@ impl AsyncWrite for End {
         }
         way.last = arrives;
         way.queued += count;
-        way.queue.push_back(Piece { arrives, bytes: Bytes::copy_from_slice(&bytes[..count]), tag: end.tag.take() });
+        let bytes = Bytes::copy_from_slice(&bytes[..count]);
+        let mut tags: Vec<u64> = end.tag.take().into_iter().collect();
+        if let Some(frames) = &mut end.frames {
+            tags.extend(frames.pass(&bytes));
+        }
+        way.queue.push_back(Piece { arrives, bytes, tags });
         if let Some(reader) = way.reader.take() {
             reader.wake();
         }
@@ -371,7 +392,7 @@ impl Drop for End {
         } else {
             way.wake()
         }
-        ways[1 - self.side].reader_gone = true;
+        ways[1 - self.side].reader_gone = Some(at);
         ways[1 - self.side].wake();
         drop(ways);
         self.net.events.note("closed", &[self.number, self.side as u64]);

@@ -141,9 +141,11 @@ impl Oracle {
         self.taken.iter_mut().for_each(|taken| taken.retain(|taken| matches!(taken.what, What::Said(_))));
     }
 
-    /// A purge that began then was answered now.
-    pub fn purged(&mut self, resource: usize, began: Instant) {
-        self.taken[resource].push(Taken { from: Instant::now(), what: What::Said(began) });
+    /// A purge that began then was answered now. What is purged softly is stale, and may be used while it is validated where that is allowed.
+    pub fn purged(&mut self, resource: usize, began: Instant, soft: bool) {
+        let meanwhile = self.resources[resource].meanwhile;
+        let still = if soft && !meanwhile.is_zero() { meanwhile + ROUNDED } else { Duration::ZERO };
+        self.taken[resource].push(Taken { from: Instant::now() + still, what: What::Said(began) });
     }
 
     /// Why a request that began at `asked` may not have been answered by this version; `None` if it may. `may_be_stale` says that it

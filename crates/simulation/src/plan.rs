@@ -31,6 +31,8 @@ pub struct Plan {
     pub(crate) disk: disk::Manner,
     pub(crate) net: network::Manner,
     pub(crate) origin: origin::Manner,
+    /// The origin speaks HTTP/2.
+    pub(crate) http2: bool,
     pub(crate) clock: machine::Manner,
     /// At which visits the proxy ends, and whether by a cut of the power.
     pub(crate) ends: Vec<(usize, bool)>,
@@ -78,6 +80,7 @@ impl Plan {
             disk,
             net,
             origin,
+            http2: random.per_mille(350),
             clock: machine::Manner::default(),
             ends,
         };

@@ -69,6 +69,7 @@ async fn simulate(plan: &Plan, aloud: bool, panics: Panics) -> Report {
         clock: house.clock(),
         random: Mutex::new(random.fork()),
         manner: plan.origin,
+        http2: plan.http2,
         well: AtomicBool::new(false),
     });
     let (answering, reading) = (origin.clone(), origin.clone());

@@ -1,13 +1,15 @@
 //! The proxy over its store, as a machine that is switched on and off.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use tempfile::TempDir;
 use tinaja_clock::Clock;
-use tinaja_proxy::{Action, Config, Limits, Listener, Rule, Simulated};
+use tinaja_proxy::{Action, Config, Limits, Listener, Mode, Routes, Rule, Simulated, Upstream};
 use tinaja_store::device::{Device, Medium};
 use tinaja_store::engine::registry::{Ask, Opening};
 use tinaja_store::layout::Stamp;
@@ -48,6 +50,10 @@ pub struct Server<'a> {
     medium: Medium,
     /// The time of day that was last written down: a file beside the cache, which does not fail here.
     latest: Arc<Mutex<Option<SystemTime>>>,
+    /// Where purges are written down: real files, which do not fail.
+    dir: TempDir,
+    /// What of these was written when it was switched on.
+    purged: Option<Vec<u8>>,
     random: Random,
     running: Option<Running>,
 }
@@ -64,7 +70,8 @@ impl<'a> Server<'a> {
     pub fn new(plan: &'a Plan, house: &'a Arc<House>, world: &'a Arc<World>, random: Random) -> Server<'a> {
         let medium = Medium::zeroed(plan.disk_bytes);
         let (machine, latest) = (Machine::new(house), Arc::default());
-        Server { plan, machine, world, medium, latest, random, running: None }
+        let dir = tempfile::tempdir().expect("a directory");
+        Server { plan, machine, world, medium, latest, dir, purged: None, random, running: None }
     }
 
     /// Switches it on: the cache opens with what is on the disk, which does not fail where it is `well`.
@@ -86,8 +93,9 @@ impl<'a> Server<'a> {
         let cache = Cache::over_by(clock.clone(), engine, secret, self.plan.hot_bytes).expect("threads");
         let cache: Arc<dyn Store> = Arc::new(cache);
         let store = self.plan.canary.map_or_else(|| cache.clone(), |canary| canary.over(cache.clone()));
+        self.purged = std::fs::read(self.purges()).ok();
         let network = Arc::new(Network(self.world.net.clone()));
-        let proxy = Simulated::new(config(), store, network).expect("a proxy");
+        let proxy = Simulated::new(config(self.plan.http2, self.dir.path()), store, network).expect("a proxy");
         let proxy = Arc::new(proxy);
         *self.world.door.lock() = Some(proxy.clone());
         disk.be_prompt(well);
@@ -121,6 +129,11 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// The file of purges.
+    fn purges(&self) -> PathBuf {
+        self.dir.path().join("tinaja.bans")
+    }
+
     /// Switches it off.
     pub async fn end(&mut self, end: End) {
         let Some(Running { proxy, cache, disk, clock, writing }) = self.running.take() else { return };
@@ -143,6 +156,9 @@ impl<'a> Server<'a> {
         // A thread of the store's that waits for the disk may hold what its end needs.
         if end == End::PowerCut {
             disk.cut();
+            if let (Some(Canary::LostPurge), Some(purged)) = (self.plan.canary, &self.purged) {
+                std::fs::write(self.purges(), purged).expect("a file");
+            }
         } else {
             disk.be_prompt(true);
         }
@@ -169,10 +185,19 @@ async fn write_down(clock: Clock, latest: Arc<Mutex<Option<SystemTime>>>) {
     }
 }
 
-fn config() -> Config {
+fn config(http2: bool, dir: &Path) -> Config {
     let here: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-    let mut listener = Listener::reverse(here, "http://192.0.2.1:80".parse().expect("a URL"));
+    let origin: Upstream = "http://192.0.2.1:80".parse().expect("a URL");
+    let routes = Routes::new(Vec::new(), Some(Upstream { http2, ..origin })).expect("a route");
+    let mut listener = Listener { mode: Mode::Reverse(routes), ..Listener::forward(here) };
     listener.rules.push(Rule { methods: vec!["PURGE".into()], ..Rule::new(Action::Allow) });
     let limits = Limits { client_memory: 64 << 20, ..Limits::default() };
-    Config { listeners: vec![listener], name: Some("simulated".into()), limits, workers: 1, ..Config::default() }
+    Config {
+        listeners: vec![listener],
+        name: Some("simulated".into()),
+        limits,
+        control: Some(dir.to_owned()),
+        workers: 1,
+        ..Config::default()
+    }
 }

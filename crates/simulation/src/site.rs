@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::random::{Random, mixed};
 
+/// Tags that there are.
+pub const TAGS: u64 = 3;
+
 /// How one resource is answered.
 #[derive(Clone, Debug)]
 pub struct Resource {
@@ -19,6 +22,8 @@ pub struct Resource {
     pub chunked: bool,
     /// The origin gives parts of it.
     pub ranges: bool,
+    /// What purges call it, of [`TAGS`].
+    pub tags: Vec<u64>,
     /// By how much its size varies, and the least.
     sizes: (u64, u64),
 }
@@ -44,6 +49,7 @@ impl Resource {
             variants: if random.per_mille(250) { 2 } else { 1 },
             chunked: random.per_mille(250),
             ranges: random.per_mille(700),
+            tags: (0..TAGS).filter(|_| random.per_mille(400)).collect(),
             sizes,
         }
     }
@@ -58,6 +64,11 @@ impl Resource {
     pub fn bytes(&self, variant: usize, number: u64) -> u64 {
         let (spread, least) = self.sizes;
         if spread == 0 { least } else { least + mixed(number * 31 + variant as u64) % spread }
+    }
+
+    /// What its origin calls it, if anything: purges go by that.
+    pub fn tags(&self) -> Option<String> {
+        (!self.tags.is_empty()).then(|| self.tags.iter().map(|tag| format!("t{tag}")).collect::<Vec<_>>().join(" "))
     }
 
     /// What is said of its use.

@@ -47,7 +47,7 @@ impl Fetcher {
         } else if stale.is_some() {
             entry.result = CacheResult::Refetched;
         }
-        let stale = match stale {
+        let mut stale = match stale {
             Some(found) => match wants(request, &found, self.shared.clock.wall()) {
                 Wants::Missing(wanted, gap) if wanted != gap => {
                     return boxed(|| self.parts.complete(transaction, found, gap, pilot)).await;
@@ -58,7 +58,12 @@ impl Fetcher {
             },
             None => None,
         };
+        // Where the clock is put back meanwhile, what is stale must not become fresh by that.
+        let before = stale.as_ref().map(|_| self.shared.clock.put_back());
         let asked = ask_or_validate(&self.asker, request, With::Client(client), entry, stale.as_deref()).await;
+        if let (Some(found), Some(before)) = (&mut stale, before) {
+            found.age_by(self.shared.clock.put_back().saturating_sub(before));
+        }
         let reply = match asked {
             Ok(reply) => reply,
             Err(failure) => {

@@ -70,7 +70,7 @@ impl Parts {
     }
 
     /// All of the part is stored, and stale: the part is asked for in case it has changed.
-    async fn validated_part(&self, transaction: &mut Transaction<'_>, found: Box<Found>) -> Result<(), Ended> {
+    async fn validated_part(&self, transaction: &mut Transaction<'_>, mut found: Box<Found>) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
         let mut head = request.head.clone();
         let stored = found.head.fields(|_| true).unwrap_or_default();
@@ -79,7 +79,10 @@ impl Parts {
         };
         head.headers.edit(&edits)?;
         entry.result = CacheResult::Refetched;
-        let reply = match self.asker.ask(request, head, true, With::Client(client), entry).await {
+        let before = self.shared.clock.put_back();
+        let asked = self.asker.ask(request, head, true, With::Client(client), entry).await;
+        found.age_by(self.shared.clock.put_back().saturating_sub(before));
+        let reply = match asked {
             Ok(reply) => reply,
             Err(failure) => return self.giver.instead(transaction, Some(found), failure).await,
         };

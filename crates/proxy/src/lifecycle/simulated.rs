@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::server::{Outside, Proxy};
 use crate::config::Config;
 use crate::errors::ServeError;
+use crate::forgetting::keep_forgetting;
 use crate::front::Front;
 use crate::network::{Link, Network};
 use crate::storage::{Storage, Switch};
@@ -19,6 +21,7 @@ pub struct Simulated {
     proxy: Proxy,
     front: Arc<Front>,
     stopping: watch::Sender<bool>,
+    _beside: JoinSet<()>,
 }
 
 impl Simulated {
@@ -28,7 +31,10 @@ impl Simulated {
         // Nobody has set it before.
         let _ = proxy.exchange.origins.network.set(network);
         let front = proxy.front(0);
-        Ok(Simulated { proxy, front, stopping: watch::Sender::new(false) })
+        let shared = &proxy.exchange.shared;
+        let mut beside = JoinSet::new();
+        beside.spawn(keep_forgetting(shared.bans.clone(), proxy.exchange.store.clone(), shared.clock.clone()));
+        Ok(Simulated { proxy, front, stopping: watch::Sender::new(false), _beside: beside })
     }
 
     /// Answers one connection to its end.

@@ -11,6 +11,7 @@ mod handshake;
 mod health;
 mod origins;
 mod reach;
+mod reads_on;
 mod resolve;
 mod rooms;
 mod session;

@@ -13,6 +13,7 @@ use tinaja_http::limits::MAX_ANSWER_HEAD_BYTES;
 
 use super::backend::Counts;
 use super::h2::STREAM_BYTES;
+use super::reads_on::ReadsOn;
 use super::wire::{PoolKey, SWEEP, Wire};
 use crate::failure::Failure;
 
@@ -49,7 +50,7 @@ impl Session {
             .initial_connection_window_size(CONNECTION_BYTES)
             .max_header_list_size(MAX_ANSWER_HEAD_BYTES as u32)
             .max_send_buffer_size(STREAM_BYTES as usize)
-            .handshake(wire);
+            .handshake(ReadsOn::over(wire));
         let begun = handshake.await.map_err(|error| Failure::Origin(format!("HTTP/2 did not begin: {error}")));
         let (requests, connection) = begun?;
         let retired = Arc::new(AtomicBool::new(false));

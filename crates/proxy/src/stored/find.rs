@@ -1,5 +1,7 @@
 //! Finding what is stored for a request.
 
+use std::time::{Duration, SystemTime};
+
 use http::HeaderMap;
 use tinaja_store::{Body, FIND_DEADLINE, Hit, Key, Lookup, State};
 
@@ -26,6 +28,13 @@ impl Found {
         match self.head.kind {
             Kind::Pieces => PieceList::of(&self.head).map(|(_, length)| length),
             _ => self.hit.body.len(),
+        }
+    }
+
+    /// The clock has been put back by so much since it was found: it is as old as it would be without that.
+    pub fn age_by(&mut self, put_back: Duration) {
+        if !put_back.is_zero() {
+            self.head.facts = self.head.facts.older_by(put_back);
         }
     }
 }
@@ -81,9 +90,11 @@ fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Box<Found>) -> L
     }
     match verdict(bans, name, &found.place, &found.head) {
         Verdict::Counts => {}
-        // A clock that was put back has not come to when that was.
+        // A clock that was put back has not come to when that was: it is as long ago all the same, or it would be stale since this very
+        // moment for as long as the clock is behind.
         Verdict::Stale(since, _) => {
             bans.count_found(false);
+            let since = since.checked_sub(clock.put_back_since(since)).unwrap_or(SystemTime::UNIX_EPOCH);
             found.head.facts = found.head.facts.stale_since(since.min(now));
         }
         Verdict::Unknown(since) => {

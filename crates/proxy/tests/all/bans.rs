@@ -433,6 +433,34 @@ fn softly_it_becomes_stale_and_is_served_where_stale_is_allowed() {
     paths.iter().for_each(|path| assert_eq!(front.get(path).status, 500, "{path}"));
 }
 
+/// Something is purged softly, and then the clock is put back to before that. It was stale since "now" as long as the clock was behind, and so it was served as
+/// if it had been purged this very moment: the simulation found that.
+#[test]
+fn softly_and_then_the_clock_is_put_back() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let is_broken = broken.clone();
+    let origin = Origin::start(move |request, stream| {
+        let fields = "Cache-Control: max-age=600, stale-while-revalidate=15\r\nxkey: a\r\n";
+        let status = if is_broken.load(Ordering::SeqCst) { 500 } else { 200 };
+        reply(stream, request, status, fields, b"x")
+    });
+    let (hand, dir) = (ManualClock::new(), TempDir::new().unwrap());
+    let right = hand.clock().wall();
+    let store: Arc<dyn Store> = Arc::new(Reference::by(hand.clock().noting(Some(right - Duration::from_secs(600)))));
+    let proxy = over(&store, dir.path(), &origin, |_| {});
+    let front = Front { hand, proxy, dir };
+    assert_eq!(front.get("/").status, 200);
+    front.hand.advance(Duration::from_secs(50));
+    front.purge(tag("a"), true);
+    broken.store(true, Ordering::SeqCst);
+    front.hand.set_wall(right + Duration::from_secs(10));
+    front.hand.advance(Duration::from_secs(10));
+    let served = front.get("/");
+    assert!(served.cache_status().contains("hit; ttl=-10"), "it was purged 10 seconds ago: {served:?}");
+    front.hand.advance(Duration::from_secs(10));
+    assert_eq!(front.get("/").status, 500, "and now 20");
+}
+
 #[test]
 fn offline_what_was_purged_softly_is_served_and_nothing_else() {
     let origin = Origin::fixed("Cache-Control: max-age=60\r\nxkey: a\r\n", "x");

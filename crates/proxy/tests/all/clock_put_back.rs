@@ -4,12 +4,13 @@
 //! seconds before was fresh for forty seconds more than its origin had said: with an hour, an hour.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use tinaja_clock::ManualClock;
 use tinaja_store::Reference;
 
-use crate::support::{Origin, Proxy, Response};
+use crate::support::{Origin, Proxy, Response, reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -67,4 +68,43 @@ fn what_is_stored_afterwards_is_a_hit_once_the_clock_was_right_at_the_start() {
     assert!(hit.is_hit() && age(&hit) == 30, "{hit:?}");
     hand.advance(31 * SECOND);
     assert!([early, late].iter().all(|url| !proxy.get(url).is_hit()));
+}
+
+/// The clock is put back while an origin is asked whether something stale still holds, and the origin gives no answer. By the clock it was fresh
+/// again then, and went out as a hit would: the simulation found that.
+#[test]
+fn what_is_stale_stays_so_while_its_origin_is_asked() {
+    let (well, hand) = (Arc::new(AtomicBool::new(true)), Arc::new(ManualClock::new()));
+    let clock = hand.clock();
+    let right = clock.wall();
+    let round = Arc::new(AtomicU32::new(0));
+    // No time of day comes twice but in one round.
+    let begins = move |round: u32| right + 1000 * round * SECOND;
+    let (is_well, sets, goes) = (well.clone(), hand.clone(), round.clone());
+    let origin = Origin::start(move |request, stream| {
+        if is_well.load(SeqCst) {
+            return reply(
+                stream,
+                request,
+                200,
+                "Cache-Control: max-age=10, must-revalidate\r\nETag: \"1\"\r\n",
+                b"hello",
+            );
+        }
+        sets.set_wall(begins(goes.load(SeqCst)));
+        false
+    });
+    let store = Reference::by(clock.clone().noting(Some(right - 600 * SECOND)));
+    let proxy = Proxy::over(Arc::new(store), |_| {});
+    for fields in ["", "Range: bytes=0-1\r\n"] {
+        well.store(true, SeqCst);
+        hand.set_wall(begins(round.fetch_add(1, SeqCst) + 1));
+        let url = origin.url(if fields.is_empty() { "/whole" } else { "/part" });
+        assert_eq!(proxy.get(&url).status, 200);
+        assert!(proxy.get(&url).is_hit());
+        hand.advance(20 * SECOND);
+        well.store(false, SeqCst);
+        let answer = proxy.request("GET", &url, fields);
+        assert!(answer.status >= 500, "{fields}: it is stale, and nobody says that it still holds: {answer:?}");
+    }
 }
