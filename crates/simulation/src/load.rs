@@ -41,6 +41,8 @@ pub struct World {
     pub faults: Mutex<Vec<String>>,
     pub requests: AtomicU64,
     pub failed: AtomicU64,
+    /// Requests that may be carried out once.
+    pub once: AtomicU64,
     pub hits: AtomicU64,
     /// Whole answers over HTTP/2.
     pub over_http2: AtomicU64,
@@ -141,6 +143,10 @@ impl World {
         let Some(mut client) = Client::h2(near, self.epoch.load(SeqCst), random.fork()).await else { return };
         let mut streams = JoinSet::new();
         for _ in 0..random.within(1..9) {
+            if client.has_vanished() {
+                // Each further request would wait as long as the one before.
+                break;
+            }
             let other = random.below(self.oracle().resources.len() as u64) as usize;
             let asks = self.asks(if random.per_mille(600) { resource } else { other }, &mut random);
             let Some(mut stream) = client.another() else { return };
@@ -213,6 +219,10 @@ impl World {
             84..90 => {
                 method = *random.one(&["POST", "PUT", "DELETE"]);
                 body = Bytes::from(vec![b'x'; random.below(3) as usize * 7]);
+                if method == "POST" {
+                    // The others may be carried out again, where nobody knows whether they were (RFC 9110 9.2.2).
+                    fields.push_str(&format!("X-Once: {}\r\n", self.once.fetch_add(1, SeqCst)));
+                }
             }
             90..94 => {
                 method = "PURGE";

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tinaja_proxy::Balance;
 use tinaja_store::{EngineRef, engines};
 
 use crate::canary::Canary;
@@ -33,6 +34,9 @@ pub struct Plan {
     pub(crate) origin: origin::Manner,
     /// The origin speaks HTTP/2.
     pub(crate) http2: bool,
+    /// How many addresses it has, and how they are chosen from.
+    pub(crate) origins: u8,
+    pub(crate) balance: Balance,
     pub(crate) clock: machine::Manner,
     /// At which visits the proxy ends, and whether by a cut of the power.
     pub(crate) ends: Vec<(usize, bool)>,
@@ -81,6 +85,8 @@ impl Plan {
             net,
             origin,
             http2: random.per_mille(350),
+            origins: random.within(1..4) as u8,
+            balance: *random.one(&[Balance::First, Balance::RoundRobin, Balance::Hash]),
             clock: machine::Manner::default(),
             ends,
         };

@@ -71,6 +71,8 @@ async fn simulate(plan: &Plan, aloud: bool, panics: Panics) -> Report {
         manner: plan.origin,
         http2: plan.http2,
         well: AtomicBool::new(false),
+        once: Mutex::default(),
+        twice: Mutex::default(),
     });
     let (answering, reading) = (origin.clone(), origin.clone());
     net.for_origins(
@@ -88,6 +90,7 @@ async fn simulate(plan: &Plan, aloud: bool, panics: Panics) -> Report {
         faults: Mutex::default(),
         requests: AtomicU64::new(0),
         failed: AtomicU64::new(0),
+        once: AtomicU64::new(0),
         hits: AtomicU64::new(0),
         over_http2: AtomicU64::new(0),
     });
@@ -124,7 +127,8 @@ async fn simulate(plan: &Plan, aloud: bool, panics: Panics) -> Report {
     all_ends(&world, &house, server).await;
     let (hash, count) = events.hash();
     let asked = origin.oracle.lock().answers();
-    let faults = std::mem::take(&mut *world.faults.lock());
+    let mut faults = std::mem::take(&mut *world.faults.lock());
+    faults.append(&mut origin.twice.lock());
     let counts = [&world.requests, &world.failed, &world.hits, &world.over_http2];
     let [requests, failed, hits, over_http2] = counts.map(|count| count.load(SeqCst));
     Report { hash, events: count, simulated, requests, failed, hits, over_http2, asked, faults }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tinaja_clock::Clock;
-use tinaja_proxy::{Action, Config, Limits, Listener, Mode, Routes, Rule, Simulated, Upstream};
+use tinaja_proxy::{Action, Config, Limits, Listener, Mode, OriginUrl, Routes, Rule, Simulated, Upstream};
 use tinaja_store::device::{Device, Medium};
 use tinaja_store::engine::registry::{Ask, Opening};
 use tinaja_store::layout::Stamp;
@@ -95,7 +95,7 @@ impl<'a> Server<'a> {
         let store = self.plan.canary.map_or_else(|| cache.clone(), |canary| canary.over(cache.clone()));
         self.purged = std::fs::read(self.purges()).ok();
         let network = Arc::new(Network(self.world.net.clone()));
-        let proxy = Simulated::new(config(self.plan.http2, self.dir.path()), store, network).expect("a proxy");
+        let proxy = Simulated::new(config(self.plan, self.dir.path()), store, network).expect("a proxy");
         let proxy = Arc::new(proxy);
         *self.world.door.lock() = Some(proxy.clone());
         disk.be_prompt(well);
@@ -185,10 +185,12 @@ async fn write_down(clock: Clock, latest: Arc<Mutex<Option<SystemTime>>>) {
     }
 }
 
-fn config(http2: bool, dir: &Path) -> Config {
+fn config(plan: &Plan, dir: &Path) -> Config {
     let here: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-    let origin: Upstream = "http://192.0.2.1:80".parse().expect("a URL");
-    let routes = Routes::new(Vec::new(), Some(Upstream { http2, ..origin })).expect("a route");
+    let origins: Vec<OriginUrl> =
+        (1..=plan.origins).map(|last| format!("http://192.0.2.{last}:80").parse().expect("a URL")).collect();
+    let upstream = Upstream { http2: plan.http2, balance: plan.balance, ..Upstream::from(origins[0].clone()) };
+    let routes = Routes::new(Vec::new(), Some(Upstream { origins, ..upstream })).expect("a route");
     let mut listener = Listener { mode: Mode::Reverse(routes), ..Listener::forward(here) };
     listener.rules.push(Rule { methods: vec!["PURGE".into()], ..Rule::new(Action::Allow) });
     let limits = Limits { client_memory: 64 << 20, ..Limits::default() };

@@ -3,6 +3,7 @@
 mod h1;
 mod h2;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -39,6 +40,10 @@ pub struct Origin {
     /// It speaks HTTP/2 and nothing else.
     pub http2: bool,
     pub well: AtomicBool,
+    /// Requests that may be carried out once, and have been: by their numbers.
+    pub once: Mutex<BTreeSet<u64>>,
+    /// What was carried out twice.
+    pub twice: Mutex<Vec<String>>,
 }
 
 /// A request, as far as it matters.
@@ -140,6 +145,10 @@ impl Origin {
             return Answer { status: *random.one(&[500, 503, 502]), fields, content: Content::Text("no"), tag: None };
         }
         if !matches!(&asked.method[..], "GET" | "HEAD") {
+            let once = asked.field("x-once").and_then(|number| number.parse().ok());
+            if once.is_some_and(|number| !self.once.lock().insert(number)) {
+                self.twice.lock().push(format!("{} of resource {resource} was carried out twice", asked.method));
+            }
             let number = self.oracle.lock().change(resource);
             self.events.note("changed", &[resource as u64, number]);
             let fields = vec![("X-Version", number.to_string())];
