@@ -85,6 +85,11 @@ impl Clock {
         self.steps.as_ref().map_or(Duration::ZERO, |steps| steps.put_back(self.source()))
     }
 
+    /// The same, as far as it was noted: nothing is read anew.
+    pub fn put_back_so_far(&self) -> Duration {
+        self.steps.as_ref().map_or(Duration::ZERO, |steps| steps.put_back_so_far())
+    }
+
     /// Return after `time`, or somewhat later.
     pub fn sleep(&self, time: Duration) {
         self.source().sleep(time);

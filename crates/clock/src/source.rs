@@ -50,8 +50,8 @@ pub trait Source: Send + Sync {
         self.beneath().is_some_and(|beneath| beneath.takes_turns())
     }
 
-    /// Whether work that blocks is done by whoever asks for it, as in a simulation, where a thread of its own would come and go whenever the
-    /// system says.
+    /// Whether what blocks is a task like others ([`crate::Clock::block`]). A simulation needs that: when a thread of the runtime's comes and goes is
+    /// up to the system.
     fn blocks_at_once(&self) -> bool {
         self.beneath().is_some_and(|beneath| beneath.blocks_at_once())
     }

@@ -142,6 +142,14 @@ impl Steps {
     /// By how much it was put back in all.
     pub fn put_back(&self, clock: &dyn Source) -> Duration {
         self.note(clock);
+        self.put_back_so_far()
+    }
+
+    /// The same, as far as it was noted.
+    pub fn put_back_so_far(&self) -> Duration {
+        if !self.has_stepped.load(Ordering::Acquire) {
+            return Duration::ZERO;
+        }
         duration(self.past.lock().put_back)
     }
 }

@@ -86,11 +86,10 @@ impl Clock {
         tokio::spawn(task)
     }
 
-    /// Run what blocks on a thread of the runtime's for such work.
+    /// Run what blocks on a thread of the runtime's for such work; in a task of its own where the clock says so ([`Source::blocks_at_once`]).
     pub fn block<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         if self.source().blocks_at_once() {
-            let done = work();
-            return tokio::spawn(async move { done });
+            return tokio::spawn(async move { work() });
         }
         tokio::task::spawn_blocking(work)
     }
@@ -154,6 +153,7 @@ mod tests {
 
     use super::*;
     use crate::manual::ManualClock;
+    use crate::source::System;
 
     #[tokio::test(start_paused = true)]
     async fn the_systems_timers_are_the_runtimes() {
@@ -164,6 +164,34 @@ mod tests {
         assert_eq!(clock.timeout(Duration::MAX, ready(5)).await, Ok(5));
         assert_eq!(clock.start(async { 6 }).await.unwrap(), 6);
         assert_eq!(clock.block(|| 7).await.unwrap(), 7);
+    }
+
+    /// Where a simulation says so, what blocks runs on its one thread, also by a clock over its own.
+    #[tokio::test]
+    async fn what_blocks_is_a_task_where_the_clock_says_so() {
+        struct Alone;
+        impl Source for Alone {
+            fn beneath(&self) -> Option<&dyn Source> {
+                Some(&System)
+            }
+
+            fn blocks_at_once(&self) -> bool {
+                true
+            }
+        }
+        struct Over(Clock);
+        impl Source for Over {
+            fn beneath(&self) -> Option<&dyn Source> {
+                Some(self.0.source())
+            }
+        }
+        let here = std::thread::current().id();
+        let alone = Clock::of(Arc::new(Alone));
+        for clock in [alone.clone(), Clock::of(Arc::new(Over(alone)))] {
+            assert_eq!(clock.block(|| std::thread::current().id()).await.unwrap(), here);
+            assert!(clock.block(|| panic!("of the work alone")).await.unwrap_err().is_panic());
+        }
+        assert_ne!(Clock::system().block(|| std::thread::current().id()).await.unwrap(), here);
     }
 
     /// A client that never stops sending must not keep a timeout from ending what reads it.

@@ -111,7 +111,7 @@ fn host_of(request: &Parts) -> Result<&[u8], Refusal> {
 
 fn refuse_connection_fields(headers: &HeaderMap) -> Result<(), Refusal> {
     let te = headers.get_all(http::header::TE).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"trailers"));
-    // Few are there, and none of these as a rule: to compare them takes less than to look each of these up.
+    // A request has few fields, and as a rule none of these. To compare them costs less than five look-ups.
     if te || headers.keys().any(|name| CONNECTION_FIELDS.contains(name)) {
         return Err(Refusal::ConnectionField);
     }

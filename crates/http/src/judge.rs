@@ -101,9 +101,9 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// What is wrong with a line by its first byte that cannot stand in one.
-fn what_is_wrong(line: &[u8]) -> Refusal {
-    let first = line.iter().find(|byte| byte.is_ascii_control() && **byte != b'\t');
+/// Why a line is refused: by the first byte here that cannot stand in one.
+fn what_is_wrong(rest: &[u8]) -> Refusal {
+    let first = rest.iter().find(|byte| byte.is_ascii_control() && **byte != b'\t');
     if matches!(first, Some(b'\r' | b'\n')) { Refusal::BareCrOrLf } else { Refusal::ControlByte }
 }
 

@@ -182,6 +182,42 @@ fn header_lines() {
     assert_eq!(judge(b"CONNECT a:1 HTTP/1.1\r\nContent-Length: 1\r\n\r\n"), Err(Refusal::BodyNotAllowed));
 }
 
+/// Lines are found many bytes at once. Byte by byte it must come to the same: what a line is decides what a request is.
+#[test]
+fn lines_are_those_that_a_slow_reader_finds() {
+    fn slowly(mut rest: &[u8]) -> Vec<Result<&[u8], Refusal>> {
+        let mut lines = Vec::new();
+        loop {
+            let Some(at) = rest.iter().position(|byte| byte.is_ascii_control() && *byte != b'\t') else {
+                lines.push(Ok(rest));
+                return lines;
+            };
+            match &rest[at..] {
+                [b'\r', b'\n', next @ ..] => {
+                    lines.push(Ok(&rest[..at]));
+                    rest = next;
+                }
+                behind => {
+                    let bare = matches!(behind[0], b'\r' | b'\n');
+                    lines.push(Err(if bare { Refusal::BareCrOrLf } else { Refusal::ControlByte }));
+                    return lines;
+                }
+            }
+        }
+    }
+    const BYTES: [u8; 6] = [b'a', b'\t', b'\r', b'\n', 0, 0x7f];
+    for length in 0..7 {
+        for number in 0..BYTES.len().pow(length) {
+            let text: Vec<u8> = (0..length).map(|place| BYTES[number / BYTES.len().pow(place) % BYTES.len()]).collect();
+            // Whoever reads lines ends at the first that is refused.
+            let mut lines: Vec<_> = Lines { rest: Some(&text) }.collect();
+            let ends = lines.iter().position(Result::is_err).map_or(lines.len(), |at| at + 1);
+            lines.truncate(ends);
+            assert_eq!(lines, slowly(&text), "{text:?}");
+        }
+    }
+}
+
 #[test]
 fn ends_of_heads() {
     use HeadEnd::{At, Incomplete};

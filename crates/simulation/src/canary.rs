@@ -30,7 +30,8 @@ pub enum Canary {
     Panics,
     /// Nobody notes that the machine's clock was put back.
     UnnotedStep,
-    /// What was purged since the machine was switched on is forgotten by a cut of the power, though it was written down.
+    /// What was purged since the machine was switched on is forgotten by a cut of the power, though it was written down: from the second time on that it
+    /// is switched on.
     LostPurge,
 }
 

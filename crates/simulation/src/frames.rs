@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 as they are written: whose head goes out where.
+//! Frames of HTTP/2 as a server writes them: where each stream's head ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

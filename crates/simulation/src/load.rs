@@ -41,7 +41,7 @@ pub struct World {
     pub faults: Mutex<Vec<String>>,
     pub requests: AtomicU64,
     pub failed: AtomicU64,
-    /// Requests that may be carried out once.
+    /// The number of the next request that must not be carried out twice.
     pub once: AtomicU64,
     pub hits: AtomicU64,
     /// Whole answers over HTTP/2.
@@ -60,7 +60,7 @@ struct Asks {
     reads: Reads,
 }
 
-/// What a purge takes back, and whether only so that it is asked for again.
+/// What a purge takes back. Softly, it stays and is stale.
 #[derive(Clone, Copy, Debug, Default)]
 struct Purges {
     by: By,
@@ -324,7 +324,8 @@ impl World {
         if (version.resource, version.variant) != (asks.resource, asks.variant) {
             return Some(format!("that is {version:?}, another one"));
         }
-        let oracle = self.oracle();
+        let mut oracle = self.oracle();
+        self.net.take_lost().into_iter().for_each(|tag| oracle.was_lost(tag));
         let about = &oracle.resources[asks.resource];
         // What cannot be read comes from the origin, unless that has another version by now. Twelve of a thousand seeds broke off where the
         // disk fails; of one of these that was the reason, and the others are to be looked into before this is held against them.

@@ -17,8 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::events::Events;
-use crate::frames::Frames;
-pub use crate::frames::Tags;
+use crate::frames::{Frames, Tags};
 use crate::random::Random;
 
 /// How a network is.
@@ -53,6 +52,7 @@ struct Way {
     fault: Option<(u64, Fault)>,
     reader: Option<Waker>,
     writer: Option<Waker>,
+    lost: Lost,
 }
 
 #[derive(Debug)]
@@ -61,7 +61,12 @@ struct Piece {
     bytes: Bytes,
     /// What is to be told once it has been read.
     tags: Vec<u64>,
+    /// Some of it has been read.
+    is_begun: bool,
 }
+
+/// Tags of what nobody will ever read.
+type Lost = Arc<Mutex<Vec<u64>>>;
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -73,8 +78,15 @@ enum Fault {
 impl Way {
     fn reset(&mut self) {
         self.reset = true;
-        self.queue.clear();
+        self.lose();
         self.wake();
+    }
+
+    /// What is on its way is not read any more.
+    fn lose(&mut self) {
+        // Whether a head was read of which some was, nobody can tell.
+        let unread = self.queue.drain(..).filter(|piece| !piece.is_begun);
+        self.lost.lock().extend(unread.flat_map(|piece| piece.tags));
     }
 
     fn wake(&mut self) {
@@ -113,6 +125,7 @@ pub struct Net {
     open: Mutex<Vec<Weak<Mutex<[Way; 2]>>>>,
     on_connect: OnceLock<OnConnect>,
     on_read: OnceLock<OnRead>,
+    lost: Lost,
 }
 
 impl Net {
@@ -126,12 +139,18 @@ impl Net {
             open: Mutex::default(),
             on_connect: OnceLock::new(),
             on_read: OnceLock::new(),
+            lost: Lost::default(),
         })
     }
 
     /// Who answers for origins, and who is told what was read.
     pub fn for_origins(&self, on_connect: OnConnect, on_read: OnRead) {
         let _ = (self.on_connect.set(on_connect), self.on_read.set(on_read));
+    }
+
+    /// Of what was written since the last call the tags that nobody will ever read.
+    pub fn take_lost(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.lost.lock())
     }
 
     /// From now on nothing fails.
@@ -164,6 +183,7 @@ impl Net {
             }),
             reader: None,
             writer: None,
+            lost: self.lost.clone(),
         };
         let ways = Arc::new(Mutex::new([way(), way()]));
         self.open.lock().retain(|open| open.strong_count() > 0);
@@ -296,6 +316,7 @@ impl AsyncRead for End {
         let count = count.min(most);
         buffer.put_slice(&piece.bytes[..count]);
         piece.bytes.advance(count);
+        piece.is_begun = true;
         let tags = if piece.bytes.is_empty() { std::mem::take(&mut piece.tags) } else { Vec::new() };
         if piece.bytes.is_empty() {
             way.queue.pop_front();
@@ -324,6 +345,8 @@ impl AsyncWrite for End {
         }
         if way.reader_gone.is_some() {
             // On its way to somebody who has gone.
+            let tags = end.frames.as_mut().map(|frames| frames.pass(bytes)).unwrap_or_default();
+            way.lost.lock().extend(end.tag.take().into_iter().chain(tags));
             return Poll::Ready(Ok(bytes.len()));
         }
         let free = way.window.saturating_sub(way.queued);
@@ -356,7 +379,7 @@ impl AsyncWrite for End {
         if let Some(frames) = &mut end.frames {
             tags.extend(frames.pass(&bytes));
         }
-        way.queue.push_back(Piece { arrives, bytes, tags });
+        way.queue.push_back(Piece { arrives, bytes, tags, is_begun: false });
         if let Some(reader) = way.reader.take() {
             reader.wake();
         }
@@ -392,9 +415,13 @@ impl Drop for End {
         } else {
             way.wake()
         }
+        ways[1 - self.side].lose();
         ways[1 - self.side].reader_gone = Some(at);
         ways[1 - self.side].wake();
         drop(ways);
+        // What was to be said and never was.
+        let unsaid = self.frames.take().map(|frames| std::mem::take(&mut *frames.tags().lock())).unwrap_or_default();
+        self.net.lost.lock().extend(self.tag.take().into_iter().chain(unsaid.into_values()));
         self.net.events.note("closed", &[self.number, self.side as u64]);
     }
 }

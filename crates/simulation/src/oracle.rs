@@ -17,6 +17,8 @@ struct Said {
     at: Instant,
     /// When the proxy had read that.
     read: Option<Instant>,
+    /// It never will.
+    is_lost: bool,
     /// Until when it may be used.
     until: Instant,
     /// How far the clock was ahead then, and how often the machine had been switched on.
@@ -31,6 +33,8 @@ struct Taken {
     /// To requests that begin after this.
     from: Instant,
     what: What,
+    /// Of what may be used for a while: how far the clock was ahead then, and how often the machine had been switched on.
+    softly: Option<(i64, usize)>,
 }
 
 /// What was taken back.
@@ -43,12 +47,11 @@ enum What {
 }
 
 impl Taken {
-    fn takes(&self, said: &Said, asked: Instant) -> bool {
-        asked > self.from
-            && match self.what {
-                What::Versions(before) => said.version.number < before,
-                What::Said(before) => said.at < before,
-            }
+    fn names(&self, said: &Said) -> bool {
+        match self.what {
+            What::Versions(before) => said.version.number < before,
+            What::Said(before) => said.at < before,
+        }
     }
 }
 
@@ -97,7 +100,7 @@ impl Oracle {
         let until = at + resource.lifetime.unwrap_or_default() + resource.meanwhile + ROUNDED;
         self.of.entry(version).or_default().push(self.said.len());
         let (ahead_ms, opened) = (self.ahead_ms, self.least_ahead_ms.len());
-        self.said.push(Said { at, read: None, until, ahead_ms, opened, version });
+        self.said.push(Said { at, read: None, is_lost: false, until, ahead_ms, opened, version });
         self.said.len() as u64 - 1
     }
 
@@ -106,6 +109,13 @@ impl Oracle {
         if let Some(said) = self.said.get_mut(tag as usize) {
             said.read = Some(Instant::now());
             said.ahead_ms = said.ahead_ms.max(self.ahead_ms);
+        }
+    }
+
+    /// What was said is lost: the proxy never reads it.
+    pub fn was_lost(&mut self, tag: u64) {
+        if let Some(said) = self.said.get_mut(tag as usize) {
+            said.is_lost = said.read.is_none();
         }
     }
 
@@ -125,15 +135,21 @@ impl Oracle {
 
     /// By how much longer it may be used since nobody knows how late it is: a machine that was switched off has its clock alone, and what that says may be less
     /// than what it said before. While it runs it must know better.
-    fn hidden(&self, said: &Said) -> Duration {
-        let least = self.least_ahead_ms.get(said.opened..).unwrap_or_default().last();
-        let ms = least.map_or(0, |least| said.ahead_ms.saturating_sub(*least).max(0));
+    fn hidden(&self, ahead_ms: i64, opened: usize) -> Duration {
+        let least = self.least_ahead_ms.get(opened..).unwrap_or_default().last();
+        let ms = least.map_or(0, |least| ahead_ms.saturating_sub(*least).max(0));
         Duration::from_millis(ms.cast_unsigned())
+    }
+
+    fn takes(&self, taken: &Taken, said: &Said, asked: Instant) -> bool {
+        let hidden = taken.softly.map_or(Duration::ZERO, |(ahead_ms, opened)| self.hidden(ahead_ms, opened));
+        asked > taken.from + hidden && taken.names(said)
     }
 
     /// An unsafe request was answered now, after which the resource had at least this version.
     pub fn changed(&mut self, resource: usize, number: u64) {
-        self.taken[resource].push(Taken { from: Instant::now(), what: What::Versions(number) });
+        let what = What::Versions(number);
+        self.taken[resource].push(Taken { from: Instant::now(), what, softly: None });
     }
 
     /// The machine ends, and its disk may have failed to note what changed: what unsafe requests took back may be there again.
@@ -144,8 +160,10 @@ impl Oracle {
     /// A purge that began then was answered now. What is purged softly is stale, and may be used while it is validated where that is allowed.
     pub fn purged(&mut self, resource: usize, began: Instant, soft: bool) {
         let meanwhile = self.resources[resource].meanwhile;
-        let still = if soft && !meanwhile.is_zero() { meanwhile + ROUNDED } else { Duration::ZERO };
-        self.taken[resource].push(Taken { from: Instant::now() + still, what: What::Said(began) });
+        let is_used = soft && !meanwhile.is_zero();
+        let still = if is_used { meanwhile + ROUNDED } else { Duration::ZERO };
+        let softly = is_used.then_some((self.ahead_ms, self.least_ahead_ms.len()));
+        self.taken[resource].push(Taken { from: Instant::now() + still, what: What::Said(began), softly });
     }
 
     /// Why a request that began at `asked` may not have been answered by this version; `None` if it may. `may_be_stale` says that it
@@ -156,7 +174,9 @@ impl Oracle {
         };
         let all = || said.iter().map(|at| &self.said[*at]);
         let may_be = |said: &&Said| {
-            may_be_stale || said.until + self.hidden(said) >= asked || said.read.is_none_or(|read| read >= asked)
+            let hidden = self.hidden(said.ahead_ms, said.opened);
+            let is_fresh = said.until + hidden >= asked || said.read.is_none_or(|read| read >= asked);
+            !said.is_lost && (may_be_stale || is_fresh)
         };
         let mut fresh = all().filter(may_be).peekable();
         if fresh.peek().is_none() {
@@ -167,7 +187,7 @@ impl Oracle {
         let taken = &self.taken[version.resource];
         let mut why = None;
         for said in fresh {
-            why = taken.iter().find(|taken| taken.takes(said, asked));
+            why = taken.iter().find(|taken| self.takes(taken, said, asked));
             why?;
         }
         let taken = why?;

@@ -71,7 +71,7 @@ async fn simulate(plan: &Plan, aloud: bool, panics: Panics) -> Report {
         manner: plan.origin,
         http2: plan.http2,
         well: AtomicBool::new(false),
-        once: Mutex::default(),
+        carried_out: Mutex::default(),
         twice: Mutex::default(),
     });
     let (answering, reading) = (origin.clone(), origin.clone());

@@ -52,7 +52,7 @@ pub struct Server<'a> {
     latest: Arc<Mutex<Option<SystemTime>>>,
     /// Where purges are written down: real files, which do not fail.
     dir: TempDir,
-    /// What of these was written when it was switched on.
+    /// The file of purges as it was when the machine was switched on.
     purged: Option<Vec<u8>>,
     random: Random,
     running: Option<Running>,
@@ -157,6 +157,7 @@ impl<'a> Server<'a> {
         if end == End::PowerCut {
             disk.cut();
             if let (Some(Canary::LostPurge), Some(purged)) = (self.plan.canary, &self.purged) {
+                assert!(self.purges().is_file(), "purges are written down elsewhere by now");
                 std::fs::write(self.purges(), purged).expect("a file");
             }
         } else {

@@ -58,11 +58,9 @@ impl Fetcher {
             },
             None => None,
         };
-        // Where the clock is put back meanwhile, what is stale must not become fresh by that.
-        let before = stale.as_ref().map(|_| self.shared.clock.put_back());
         let asked = ask_or_validate(&self.asker, request, With::Client(client), entry, stale.as_deref()).await;
-        if let (Some(found), Some(before)) = (&mut stale, before) {
-            found.age_by(self.shared.clock.put_back().saturating_sub(before));
+        if let Some(found) = &mut stale {
+            found.catch_up(&self.shared.clock);
         }
         let reply = match asked {
             Ok(reply) => reply,

@@ -197,7 +197,8 @@ impl Filler {
             written,
             encode,
         });
-        Ok((Box::new(Found { place, head, hit }), Box::new(came), fill))
+        let put_back = self.shared.clock.put_back_so_far();
+        Ok((Box::new(Found { place, head, hit, put_back }), Box::new(came), fill))
     }
 
     /// Fetches by itself, apart from the request that caused it. A short answer whose bytes are all there is stored when this returns: it

@@ -79,9 +79,8 @@ impl Parts {
         };
         head.headers.edit(&edits)?;
         entry.result = CacheResult::Refetched;
-        let before = self.shared.clock.put_back();
         let asked = self.asker.ask(request, head, true, With::Client(client), entry).await;
-        found.age_by(self.shared.clock.put_back().saturating_sub(before));
+        found.catch_up(&self.shared.clock);
         let reply = match asked {
             Ok(reply) => reply,
             Err(failure) => return self.giver.instead(transaction, Some(found), failure).await,
@@ -201,7 +200,7 @@ impl Parts {
         if let Some(pilot) = pilot {
             pilot.land(Landed::Stored);
         }
-        let found = Box::new(Found { place, head, hit });
+        let found = Box::new(Found { place, head, hit, put_back: self.shared.clock.put_back() });
         self.giver.serve_or_pass(transaction, found, Given::Filling).await
     }
 

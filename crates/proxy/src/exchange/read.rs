@@ -73,7 +73,7 @@ enum From {
 impl Source {
     /// A stored object, or one that is being fetched. Where pieces of it are stored, `gap` may bring what is missing.
     pub fn of(found: Box<Found>, name: Name, gap: Option<Gap>) -> Source {
-        let Found { place, head, hit } = *found;
+        let Found { place, head, hit, .. } = *found;
         let state = hit.state;
         let (from, length) = match PieceList::of(&head) {
             Some((list, length)) => (From::Pieces(Box::new(Pieced::new(name, (list, hit.body), gap))), Some(length)),

@@ -6,6 +6,8 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -15,28 +17,39 @@ use super::wire::Wire;
 /// Such a connection.
 pub(super) struct ReadsOn {
     wire: Wire,
+    /// Something has been read. Before that nothing can have come that would be worth reading.
+    has_read: bool,
     /// The other end takes nothing any more.
     is_deaf: bool,
+    /// No further request goes there.
+    retired: Arc<AtomicBool>,
 }
 
 impl ReadsOn {
-    pub fn over(wire: Wire) -> ReadsOn {
-        ReadsOn { wire, is_deaf: false }
+    /// Sets `retired` once nothing can be written any more.
+    pub fn over(wire: Wire, retired: &Arc<AtomicBool>) -> ReadsOn {
+        ReadsOn { wire, has_read: false, is_deaf: false, retired: retired.clone() }
     }
 
-    /// What came of writing so many bytes.
-    fn written(&mut self, bytes: usize, written: io::Result<usize>) -> usize {
-        written.unwrap_or_else(|error| {
-            tracing::debug!("an origin takes nothing any more, and is read to its end: {error}");
-            self.is_deaf = true;
-            bytes
-        })
+    /// How many bytes count as written: all of them where the write failed.
+    fn written(&mut self, bytes: usize, written: io::Result<usize>) -> io::Result<usize> {
+        let error = match written {
+            Err(error) if self.has_read => error,
+            written => return written,
+        };
+        tracing::debug!("an origin takes nothing any more, and is read to its end: {error}");
+        self.is_deaf = true;
+        self.retired.store(true, Ordering::Release);
+        Ok(bytes)
     }
 }
 
 impl AsyncRead for ReadsOn {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.wire).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.wire).poll_read(cx, buf);
+        self.has_read |= buf.filled().len() > before;
+        read
     }
 }
 
@@ -46,13 +59,13 @@ impl AsyncWrite for ReadsOn {
             return Poll::Ready(Ok(bytes.len()));
         }
         let written = ready!(Pin::new(&mut self.wire).poll_write(cx, bytes));
-        Poll::Ready(Ok(self.written(bytes.len(), written)))
+        Poll::Ready(self.written(bytes.len(), written))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.is_deaf {
             let flushed = ready!(Pin::new(&mut self.wire).poll_flush(cx));
-            self.written(0, flushed.map(|()| 0));
+            self.written(0, flushed.map(|()| 0))?;
         }
         Poll::Ready(Ok(()))
     }
@@ -71,7 +84,7 @@ impl AsyncWrite for ReadsOn {
             return Poll::Ready(Ok(bytes));
         }
         let written = ready!(Pin::new(&mut self.wire).poll_write_vectored(cx, parts));
-        Poll::Ready(Ok(self.written(bytes, written)))
+        Poll::Ready(self.written(bytes, written))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -84,6 +97,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::task::Waker;
+    use std::time::Duration;
 
     use ::h2::server;
     use bytes::Bytes;
@@ -102,6 +116,8 @@ mod tests {
     struct Closes {
         stream: DuplexStream,
         closed: Arc<AtomicBool>,
+        /// So many bytes come before a write has failed.
+        before: usize,
         read: usize,
         has_failed: bool,
         reader: Option<Waker>,
@@ -109,7 +125,7 @@ mod tests {
 
     impl AsyncRead for Closes {
         fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-            if self.read > BEFORE_BYTES && !self.has_failed {
+            if self.read > self.before && !self.has_failed {
                 self.reader = Some(cx.waker().clone());
                 return Poll::Pending;
             }
@@ -139,34 +155,69 @@ mod tests {
         }
     }
 
-    /// An origin sends all of an answer and closes at once. A window update found nobody, and the answer broke off, though the rest of it was on its way: the
-    /// simulation found that.
-    #[tokio::test]
-    async fn an_answer_is_read_to_its_end_though_its_origin_has_closed() {
+    /// An origin that answers one request with so much of [`BODY_BYTES`] and then takes nothing any more: what has come of the answer, and whether its
+    /// connection takes further requests.
+    async fn answered(sends: usize) -> (Result<usize, ::h2::Error>, bool) {
         let (near, far) = tokio::io::duplex(1 << 20);
         let closed = Arc::new(AtomicBool::new(false));
         let closes = closed.clone();
         let origin = tokio::spawn(async move {
             let mut connection = server::handshake(far).await.unwrap();
             let (_, mut respond) = connection.accept().await.unwrap().unwrap();
-            let mut sending = respond.send_response(Response::new(()), false).unwrap();
-            sending.send_data(Bytes::from(vec![b'x'; BODY_BYTES]), true).unwrap();
+            let head = Response::builder().header("content-length", BODY_BYTES).body(()).unwrap();
+            let mut sending = respond.send_response(head, false).unwrap();
+            sending.send_data(Bytes::from(vec![b'x'; sends]), sends == BODY_BYTES).unwrap();
             closes.store(true, SeqCst);
-            // Until all is written. It stays, so that nothing ends but what fails.
-            connection.accept().await.is_none()
+            // Until all is written. Where that is all of the answer it stays, so that nothing ends but what fails.
+            let goes_on = connection.accept();
+            if sends == BODY_BYTES {
+                goes_on.await;
+            } else {
+                let _ = tokio::time::timeout(Duration::from_millis(50), goes_on).await;
+            }
         });
-        let stream = Closes { stream: near, closed, read: 0, has_failed: false, reader: None };
+        let stream = Closes { stream: near, closed, before: BEFORE_BYTES, read: 0, has_failed: false, reader: None };
         let session = Session::begin(Wire::new(Box::new(stream), &Arc::default()), &Clock::default()).await.unwrap();
         let mut requests = session.seat().unwrap().requests().ready().await.unwrap();
         let (answer, _) = requests.send_request(Request::get("http://a/").body(()).unwrap(), true).unwrap();
         let mut content = answer.await.unwrap().into_body();
         let mut came = 0;
-        while let Some(piece) = content.data().await {
-            let piece = piece.unwrap();
-            came += piece.len();
-            content.flow_control().release_capacity(piece.len()).unwrap();
-        }
-        assert_eq!(came, BODY_BYTES);
+        let came = loop {
+            match content.data().await {
+                None => break Ok(came),
+                Some(Err(error)) => break Err(error),
+                Some(Ok(piece)) => {
+                    came += piece.len();
+                    content.flow_control().release_capacity(piece.len()).unwrap();
+                }
+            }
+        };
         origin.abort();
+        (came, session.seat().is_some())
+    }
+
+    /// An origin sends all of an answer and closes at once. A window update found nobody, and the answer broke off, though the rest of it was on its way: the
+    /// simulation found that.
+    #[tokio::test]
+    async fn an_answer_is_read_to_its_end_though_its_origin_has_closed() {
+        let (came, takes_more) = answered(BODY_BYTES).await;
+        assert_eq!(came.unwrap(), BODY_BYTES);
+        assert!(!takes_more, "what is sent there goes nowhere");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_not_whole_fails() {
+        let (came, takes_more) = answered(BODY_BYTES - 1).await;
+        assert!(came.is_err() && !takes_more, "{came:?}");
+    }
+
+    /// Where nothing has been read there is nothing to wait for: the next origin may be asked instead, whatever the request is.
+    #[tokio::test]
+    async fn a_connection_that_never_took_anything_does_not_begin() {
+        let (near, _far) = tokio::io::duplex(1 << 20);
+        let closed = Arc::new(AtomicBool::new(true));
+        let stream = Closes { stream: near, closed, before: 0, read: 0, has_failed: false, reader: None };
+        let begun = Session::begin(Wire::new(Box::new(stream), &Arc::default()), &Clock::default()).await;
+        assert!(begun.is_err(), "it counts as connected");
     }
 }

@@ -1,12 +1,12 @@
 //! HTTP/2 connections to origins, each shared by many requests (RFC 9113 9.1).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ::h2::client::{Builder, SendRequest};
 use bytes::Bytes;
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use tinaja_clock::Clock;
 use tinaja_http::limits::MAX_ANSWER_HEAD_BYTES;
@@ -44,16 +44,16 @@ impl Session {
     /// Errors: [`Failure::Origin`].
     pub async fn begin(wire: Wire, clock: &Clock) -> Result<Arc<Session>, Failure> {
         let counts = wire.counts().clone();
+        let retired = Arc::new(AtomicBool::new(false));
         let handshake = Builder::new()
             .enable_push(false)
             .initial_window_size(STREAM_BYTES)
             .initial_connection_window_size(CONNECTION_BYTES)
             .max_header_list_size(MAX_ANSWER_HEAD_BYTES as u32)
             .max_send_buffer_size(STREAM_BYTES as usize)
-            .handshake(ReadsOn::over(wire));
+            .handshake(ReadsOn::over(wire, &retired));
         let begun = handshake.await.map_err(|error| Failure::Origin(format!("HTTP/2 did not begin: {error}")));
         let (requests, connection) = begun?;
-        let retired = Arc::new(AtomicBool::new(false));
         let over = retired.clone();
         clock.start(async move {
             if let Err(error) = connection.await {

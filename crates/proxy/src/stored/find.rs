@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
+use tinaja_clock::Clock;
 use tinaja_store::{Body, FIND_DEADLINE, Hit, Key, Lookup, State};
 
 use super::family::Family;
@@ -20,6 +21,8 @@ pub(crate) struct Found {
     pub place: Key,
     pub head: StoredHead,
     pub hit: Hit,
+    /// By how much the clock had been put back in all when it was found.
+    pub put_back: Duration,
 }
 
 impl Found {
@@ -31,11 +34,15 @@ impl Found {
         }
     }
 
-    /// The clock has been put back by so much since it was found: it is as old as it would be without that.
-    pub fn age_by(&mut self, put_back: Duration) {
-        if !put_back.is_zero() {
-            self.head.facts = self.head.facts.older_by(put_back);
+    /// Makes it older by as much as the clock was put back since it was found. For whoever has waited meanwhile: what was stale must not
+    /// become fresh by that.
+    pub fn catch_up(&mut self, clock: &Clock) {
+        let put_back = clock.put_back();
+        let since = put_back.saturating_sub(self.put_back);
+        if !since.is_zero() {
+            self.head.facts = self.head.facts.older_by(since);
         }
+        self.put_back = put_back;
     }
 }
 
@@ -63,7 +70,7 @@ pub(crate) async fn find(store: &Storage, bans: &Bans, name: &Name, request: &He
         if name.added().is_some() {
             return Looked::Nothing;
         }
-        return judged(store, bans, name, Box::new(Found { place, head, hit }));
+        return judged(store, bans, name, (place, head, hit));
     }
     let Some((family, variant)) =
         Family::of(&head).and_then(|family| Some((family.began, family.variant(name, request)?)))
@@ -73,25 +80,26 @@ pub(crate) async fn find(store: &Storage, bans: &Bans, name: &Name, request: &He
     let place = name.variant_place(&variant);
     match look(store, name, &place).await {
         Some((head, hit)) if head.facts.variant == Some(variant) && head.facts.family == family => {
-            judged(store, bans, name, Box::new(Found { place, head, hit }))
+            judged(store, bans, name, (place, head, hit))
         }
         _ => Looked::OtherVariants(place),
     }
 }
 
 /// What was found, unless it was taken back.
-fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Box<Found>) -> Looked {
+fn judged(store: &Storage, bans: &Bans, name: &Name, (place, head, hit): (Key, StoredHead, Hit)) -> Looked {
     let clock = store.clock();
     let now = clock.wall();
-    let hidden = clock.put_back_since(found.head.facts.received);
+    let hidden = clock.put_back_since(head.facts.received);
+    let mut found = Box::new(Found { place, head, hit, put_back: clock.put_back_so_far() });
     if !hidden.is_zero() {
         // What came before the cache may have missed a removal came then by the present time, too.
         found.head.facts = found.head.facts.older_by(hidden).trusted_from(store.distrusted_before());
     }
     match verdict(bans, name, &found.place, &found.head) {
         Verdict::Counts => {}
-        // A clock that was put back has not come to when that was: it is as long ago all the same, or it would be stale since this very
-        // moment for as long as the clock is behind.
+        // The clock may be behind that time, if it was put back. The purge is as long ago all the same: else the object would be stale since
+        // now until the clock has caught up.
         Verdict::Stale(since, _) => {
             bans.count_found(false);
             let since = since.checked_sub(clock.put_back_since(since)).unwrap_or(SystemTime::UNIX_EPOCH);

@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Answer, Body, Content, Origin, pieces};
-use crate::network::{End, Tags};
+use crate::frames::Tags;
+use crate::network::End;
 use crate::random::Random;
 
 /// Requests that it answers at once.
@@ -87,7 +88,11 @@ impl Origin {
             Content::Text(text) => text.is_empty(),
             Content::Body(body) => body.sends() == 0 && body.cut.is_none(),
         };
-        let Ok(mut sending) = respond.send_response(head.body(()).expect("an answer"), is_all) else { return };
+        let stream = u32::from(respond.stream_id());
+        let Ok(mut sending) = respond.send_response(head.body(()).expect("an answer"), is_all) else {
+            tags.lock().remove(&stream).inspect(|tag| self.oracle.lock().was_lost(*tag));
+            return;
+        };
         match content {
             _ if is_all => {}
             Content::None | Content::Announced(_) => {}

@@ -40,8 +40,8 @@ pub struct Origin {
     /// It speaks HTTP/2 and nothing else.
     pub http2: bool,
     pub well: AtomicBool,
-    /// Requests that may be carried out once, and have been: by their numbers.
-    pub once: Mutex<BTreeSet<u64>>,
+    /// The numbers of those that were carried out and must not be again.
+    pub carried_out: Mutex<BTreeSet<u64>>,
     /// What was carried out twice.
     pub twice: Mutex<Vec<String>>,
 }
@@ -74,7 +74,7 @@ struct Answer {
 enum Content {
     /// None, and nothing says how much there would be.
     None,
-    /// None of a HEAD, that would have so many bytes, or chunks.
+    /// None, for it is the answer to a HEAD. It would have so many bytes, or come in chunks.
     Announced(Option<u64>),
     Text(&'static str),
     Body(Body),
@@ -88,7 +88,7 @@ struct Body {
     to: u64,
     /// Its length is not said.
     chunked: bool,
-    /// It breaks off there.
+    /// After so many bytes it breaks off.
     cut: Option<u64>,
 }
 
@@ -142,11 +142,13 @@ impl Origin {
         if error {
             self.events.note("origin's error", &[resource as u64]);
             let fields = vec![("X-Error", "origin".to_owned())];
-            return Answer { status: *random.one(&[500, 503, 502]), fields, content: Content::Text("no"), tag: None };
+            let content = if asked.method == "HEAD" { Content::Announced(Some(2)) } else { Content::Text("no") };
+            return Answer { status: *random.one(&[500, 503, 502]), fields, content, tag: None };
         }
         if !matches!(&asked.method[..], "GET" | "HEAD") {
             let once = asked.field("x-once").and_then(|number| number.parse().ok());
-            if once.is_some_and(|number| !self.once.lock().insert(number)) {
+            if once.is_some_and(|number| !self.carried_out.lock().insert(number)) {
+                self.events.note("twice", &[resource as u64]);
                 self.twice.lock().push(format!("{} of resource {resource} was carried out twice", asked.method));
             }
             let number = self.oracle.lock().change(resource);
@@ -233,5 +235,38 @@ pub async fn change_now_and_then(origin: Arc<Origin>, mean_ms: u64) {
         let number = oracle.change(resource);
         drop(oracle);
         origin.events.note("changes", &[resource as u64, number]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::Resource;
+
+    /// Or it would never be found.
+    #[test]
+    fn what_is_carried_out_twice_is_noted() {
+        let mut random = Random::new(1);
+        let resources = Resource::all(&mut random);
+        let path = resources[0].path.clone();
+        let origin = Origin {
+            oracle: Mutex::new(Oracle::new(resources)),
+            events: Events::new(false),
+            clock: Clock::system(),
+            random: Mutex::new(random.fork()),
+            manner: Manner::default(),
+            http2: false,
+            well: AtomicBool::new(true),
+            carried_out: Mutex::default(),
+            twice: Mutex::default(),
+        };
+        let mut ask = |once: &str| {
+            let asked = origin.asked("POST".into(), &path, vec![("x-once".into(), once.into())]);
+            origin.says(&asked, (false, false), &mut random).status
+        };
+        assert_eq!([ask("7"), ask("8")], [200, 200]);
+        assert!(origin.twice.lock().is_empty());
+        ask("7");
+        assert_eq!(origin.twice.lock().len(), 1);
     }
 }

@@ -149,6 +149,7 @@ impl MaybePlain<'_> {
             && !ticket.neighbour
             && not_for_cache.is_none()
             && !is_loop
+            // Few fields are there: to compare them costs less than seven look-ups.
             && !head.headers.as_map().keys().any(|name| NOT_PLAIN.contains(name))
     }
 
