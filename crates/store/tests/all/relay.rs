@@ -23,13 +23,15 @@ use crate::support::{disk_by, is_write, key, open};
 
 /// A store whose disk is full once the flag is set. Extents are 64 KiB.
 ///
-/// Its time stands still: no thread of its own writes anything, and the disk is done with what it is given when it has been given it. By
-/// the system's clock a write was once not taken since such a thread was on its way with earlier ones, and readers had the blame.
-fn store() -> (Cache, Arc<AtomicBool>) {
+/// Its time stands still for as long as the clock is there: no thread of its own writes anything, and the disk is done with what it is given when it has been
+/// given it. By the system's clock a write was once not taken since such a thread was on its way with earlier ones, and readers had the blame. It happened
+/// again where the clock was dropped here: it goes on by itself then. It is the first to go, so that the store can end.
+fn store() -> (Cache, Arc<AtomicBool>, ManualClock) {
     let full = Arc::new(AtomicBool::new(false));
     let now = full.clone();
     let plan = move |_, request: &_| (is_write(request) && now.load(SeqCst)).then_some(Fault::Full);
-    (open(disk_by(ManualClock::new().clock(), &Medium::zeroed(32 << 20), plan)).unwrap(), full)
+    let hand = ManualClock::new();
+    (open(disk_by(hand.clock(), &Medium::zeroed(32 << 20), plan)).unwrap(), full, hand)
 }
 
 /// A reader, how much it has read, and how it ended.
@@ -74,7 +76,7 @@ fn write_all(writer: &mut Writer, mut data: Bytes) {
 #[test]
 fn a_disk_full_half_way_holds_up_nobody_who_keeps_up() {
     const PIECE: usize = 50_000;
-    let (store, full) = store();
+    let (store, full, _hand) = store();
     let body = bytes_of(1, 7 << 20);
     let half = body.len() / 2;
     let hint = Hint { expected_bytes: Some(body.len() as u64), ..Hint::default() };
@@ -106,7 +108,7 @@ fn a_disk_full_half_way_holds_up_nobody_who_keeps_up() {
 /// Whoever has the first half of a body from the store itself is not told that the origin gave up.
 #[test]
 fn an_abort_is_not_news_to_those_left_behind() {
-    let (store, full) = store();
+    let (store, full, _hand) = store();
     let body = bytes_of(1, 6 << 20);
     let mut writer = store.put(&key(1), Bytes::new(), Hint::default());
     let (mut fast, mut slow) = (Reader::of(writer.follow().body), Reader::of(writer.follow().body));
@@ -146,7 +148,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// One random history: the disk is full from the step `full_at` on. Returns how often the writer was held up, and how
 /// many readers were left behind.
 fn run(steps: Vec<Step>, full_at: usize) -> (usize, usize) {
-    let (store, full) = store();
+    let (store, full, _hand) = store();
     let body = bytes_of(1, 6 << 20);
     let mut writer = store.put(&key(1), Bytes::new(), Hint::default());
     let mut readers: Vec<_> = (0..4).map(|_| Reader::of(writer.follow().body)).collect();
