@@ -190,6 +190,13 @@ pub fn open(disk: Arc<dyn Device>) -> Result<Cache, String> {
     open_hot(disk, 0)
 }
 
+/// [`open`] without snapshots of the index, and so without the thread that takes them.
+pub fn open_without_snapshots(disk: Arc<dyn Device>) -> Result<Cache, String> {
+    let options = HashCacheLogOptions { snapshots: None, ..plan(disk.geometry().bytes) };
+    let engine = HashCacheLog::open(disk.clone(), &options)?;
+    Ok(Cache::over(Arc::new(engine), Secret::from_bytes(SECRET), 0).unwrap())
+}
+
 /// [`open`] with a budget for hot objects.
 pub fn open_hot(disk: Arc<dyn Device>, memory_bytes: u64) -> Result<Cache, String> {
     let engine = HashCacheLog::open(disk.clone(), &plan(disk.geometry().bytes))?;
