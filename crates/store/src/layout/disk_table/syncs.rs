@@ -58,6 +58,10 @@ impl DiskTableState {
         }
         let unsynced = mem::take(&mut self.unsynced.bins);
         self.unsynced.before += unsynced.len() as u64;
+        if !unsynced.is_empty() {
+            // The log may have lost nothing by it, and then tells nobody.
+            self.failed = Some(String::from("a sync of the disk failed, and what was written before it is given up"));
+        }
         let orders = unsynced.iter().map(|(_, order)| *order);
         if let (Some(from), Some(to)) = (orders.clone().min(), orders.max()) {
             self.lose_orders(from, to);

@@ -31,8 +31,8 @@ impl Frontier {
         self.begin_sync(Sync { up_to: 0, done: Some(done), tells: true, hurries: true }, true);
     }
 
-    /// Make all of it last, and whatever else was written to the device, for a purpose of the store's own: a failure is
-    /// still told to the next who calls [`Frontier::sync`], and each is told here once. Where nobody waits for it (`hurries` is false) the
+    /// Make all of it last, and whatever else was written to the device, for a purpose of the store's own: what the log has lost by a
+    /// failure is still told to the next who calls [`Frontier::sync`], and each failure is told here once. Where nobody waits for it (`hurries` is false) the
     /// batches of several logs go to the disk one after the other.
     pub fn settle(self: &Arc<Self>, hurries: bool, done: SyncDone) {
         self.begin_sync(Sync { up_to: 0, done: Some(done), tells: false, hurries }, true);
@@ -101,17 +101,20 @@ impl Frontier {
     }
 
     /// A sync that failed leaves nothing written since the last good one to be trusted: the kernel may have dropped
-    /// the pages and will say so only once.
+    /// the pages and will say so only once. Where there was no such thing, nobody has lost anything, and only those who asked are told.
     fn synced(self: &Arc<Self>, up_to: u64, result: Result<(), String>, due: Vec<Sync>) {
         let mut state = self.state.lock();
         state.syncing = false;
         state.health.sync_ended(result.is_ok());
         if let Err(error) = result {
+            let is_lost = state.unsynced.keys().any(|region| !self.is_poisoned(*region));
             state.unsynced.keys().for_each(|region| self.poison(*region));
             self.sync_errors.fetch_add(1, Ordering::Relaxed);
             tracing::error!("what was written since the last sync is given up: {error}");
-            state.failed = Some(error);
-            state.failed_inside = state.failed.clone();
+            state.failed_inside = Some(error);
+            if is_lost || due.iter().any(|sync| sync.tells) {
+                state.failed = state.failed_inside.clone();
+            }
         }
         state.unsynced.retain(|_, turn| *turn > up_to);
         state.synced = state.synced.max(up_to);
