@@ -118,7 +118,7 @@ impl Fill {
 
     /// The request by which the rest of such an answer could be asked for.
     pub fn again(request: &Request, head: &StoredHead, length: Option<u64>) -> Option<Box<Request>> {
-        let long = length.is_some_and(|length| length >= TAKEN_UP_BYTES);
+        let long = length.is_none_or(|length| length >= TAKEN_UP_BYTES);
         (long && head.status() == StatusCode::OK).then(|| Box::new(request.clone()))
     }
 }
@@ -344,11 +344,11 @@ impl Filler {
     /// has the same is seen when it is asked.
     fn take_up(&self, fill: &mut Fill, arrived: u64, failure: Failure) -> Result<(), GivenUp> {
         let head = StoredHead::decode(&fill.writer.follow().head);
-        let (Some(request), Some(length), Some(head)) = (fill.again.take(), fill.length, head) else {
+        let (Some(request), Some(head)) = (fill.again.take(), head) else {
             return Err(GivenUp::Origin(failure));
         };
         tracing::debug!("an origin broke off at byte {arrived}, and is asked for the rest: {failure}");
-        let mut rest = Source::rest(head, arrived, Some(length), failure.to_string());
+        let mut rest = Source::rest(head, arrived, fill.length, failure.to_string());
         rest.is_checked = fill.checking.is_some();
         fill.feed = Feed::Pieces(Box::new((*request, rest)));
         Ok(())

@@ -17,7 +17,7 @@ use super::errand::Errands;
 use super::headers;
 use super::keep::announced;
 use super::piece::{Keeping, Pieces};
-use super::read::Reader;
+use super::read::{Reader, Remainder};
 use super::reply::Reply;
 use super::request::Request;
 use super::transaction::{Ended, Transaction};
@@ -191,8 +191,15 @@ impl Passer {
                 () = self.asker.gone(neighbour) => {
                     // It may be leaving for its successor, and sends on: what nobody else has comes from there.
                     is_neighbours = false;
-                    if let Some((connection, before)) = self.rest(request, &reply.head, sent).await {
-                        (reply.connection, reply.sending, skip) = (connection, false, before);
+                    match self.rest(request, &reply.head, sent).await {
+                        Some(Remainder::Follows { connection, skip: before, .. }) => {
+                            (reply.connection, reply.sending, skip) = (*connection, false, before);
+                        }
+                        Some(Remainder::Nothing) => {
+                            skip = 0;
+                            break;
+                        }
+                        None => {}
                     }
                     continue;
                 }
@@ -214,12 +221,19 @@ impl Passer {
                 Ok(None) => break,
                 Err(Ended::Failed(failure)) if neighbour.is_some() => {
                     tracing::debug!("a node of the cluster broke off at byte {sent}: {failure}");
-                    let (connection, before) = self.rest(request, &reply.head, sent).await.ok_or(failure)?;
-                    (reply.connection, reply.sending, skip) = (connection, false, before);
+                    let rest = self.rest(request, &reply.head, sent).await.ok_or(failure)?;
+                    let Remainder::Follows { connection, skip: before, .. } = rest else {
+                        skip = 0;
+                        break;
+                    };
+                    (reply.connection, reply.sending, skip) = (*connection, false, before);
                     is_neighbours = false;
                 }
                 Err(ended) => return Err(ended),
             }
+        }
+        if skip > 0 {
+            return Err(Failure::Origin("its answer ended early".into()).into());
         }
         if reply.sending {
             // The origin answered before it had all of the request, and what is left of it is nobody's.
@@ -233,12 +247,13 @@ impl Passer {
 }
 
 impl Passer {
-    /// A connection that brings the rest of an answer that a neighbour broke off, and how many bytes come before it. Nothing where it may be of another
-    /// version.
-    async fn rest(&self, request: &Request, broken: &ResponseHead, sent: u64) -> Option<(Connection, u64)> {
-        let length = announced(&broken.headers).filter(|length| sent < *length)?;
+    /// The rest of an answer that a neighbour broke off. `None` where it may be of another version.
+    async fn rest(&self, request: &Request, broken: &ResponseHead, sent: u64) -> Option<Remainder> {
+        let length = announced(&broken.headers);
         let is_whole = *request.method() == Method::GET && broken.status == StatusCode::OK;
-        let asked = is_whole.then(|| self.reader.rest(request, &broken.headers, sent..length, length))?;
+        let lacks = length.is_none_or(|length| sent < length);
+        let bytes = sent..length.unwrap_or(u64::MAX);
+        let asked = (is_whole && lacks).then(|| self.reader.rest(request, &broken.headers, bytes, length))?;
         asked.await.inspect_err(|failure| tracing::debug!("the rest cannot be had: {failure}")).ok()
     }
 }

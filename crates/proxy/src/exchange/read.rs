@@ -68,6 +68,16 @@ enum From {
     },
     /// Nowhere any more, and why not.
     Lost(String),
+    /// All of it has been sent, which nobody knew.
+    Ended,
+}
+
+/// What an origin has of an object from a byte on.
+pub(super) enum Remainder {
+    /// A connection brings it, behind bytes that are to be skipped. The whole object is so long, where anything says so.
+    Follows { connection: Box<Connection>, skip: u64, length: Option<u64> },
+    /// The object ends there.
+    Nothing,
 }
 
 impl Source {
@@ -186,10 +196,12 @@ impl Reader {
                         piece.truncate(usize::try_from(source.end - source.at).unwrap_or(usize::MAX));
                         Ok(Some(piece))
                     }
+                    Ok(None) if source.end == u64::MAX && *skip == 0 => Ok(None),
                     Ok(None) => Err("the origin's answer ended early".to_owned()),
                     Err(failure) => Err(failure.to_string()),
                 },
                 From::Lost(why) => Err(std::mem::take(why)),
+                From::Ended => Ok(None),
             };
             match piece {
                 Ok(piece) => {
@@ -231,15 +243,21 @@ impl Reader {
         // The origin has no bytes of a form that was made here.
         let is_encoded = source.head.kind == Kind::Form;
         let may = source.resumes <= MOST_RESUMES && !is_checked && !is_encoded && !self.shared.is_leaving();
-        let (Some(length), true) = (source.length, may) else {
+        if !may {
             return Err(lost("it cannot be asked for"));
-        };
+        }
         let stored = source.head.fields(|_| true).unwrap_or_default();
-        let (connection, skip) = self.rest(request, &stored, source.at..source.end, length).await?;
-        Ok(From::Origin { connection: Box::new(connection), skip })
+        Ok(match self.rest(request, &stored, source.at..source.end, source.length).await? {
+            Remainder::Nothing => From::Ended,
+            Remainder::Follows { connection, skip, length } => {
+                source.length = length;
+                source.end = source.end.min(length.unwrap_or(u64::MAX));
+                From::Origin { connection, skip }
+            }
+        })
     }
 
-    /// Asks for bytes of an object with these fields and so many bytes: a connection that brings them, and how many come before.
+    /// Asks for bytes of an object with these fields and of this length; up to [`u64::MAX`] where nobody knows how many there are.
     ///
     /// Errors: nothing tells whether there still is the same, or it is another by now.
     pub async fn rest(
@@ -247,21 +265,30 @@ impl Reader {
         request: &Request,
         stored: &HeaderMap,
         bytes: Range<u64>,
-        length: u64,
-    ) -> Result<(Connection, u64), Failure> {
+        length: Option<u64>,
+    ) -> Result<Remainder, Failure> {
         let lost = |why: &str| Failure::Origin(format!("the rest of the object was lost, and {why}"));
-        let Some(validator) = strong_validator(stored, self.shared.clock.wall()) else {
+        let now = || self.shared.clock.wall();
+        let Some(validator) = strong_validator(stored, now()) else {
             return Err(lost("nothing tells whether the origin still has the same"));
         };
         let mut head = request.whole();
-        let range = format!("bytes={}-{}", bytes.start, bytes.end.saturating_sub(1));
+        let range = match bytes.end {
+            u64::MAX => format!("bytes={}-", bytes.start),
+            end => format!("bytes={}-{}", bytes.start, end.saturating_sub(1)),
+        };
         let set = head.headers.insert(RANGE, range).and_then(|()| head.headers.insert(IF_RANGE, validator));
         set.map_err(|error| Failure::Internal(error.to_string()))?;
         let reply = self.asker.ask(request, head, true, With::Rest, &mut Entry::default()).await?;
-        match skipped(&reply, stored, &bytes, length, self.shared.clock.wall()) {
-            Some(skip) => Ok((reply.connection, skip)),
-            None => Err(lost("the origin has another by now")),
+        let another = || lost("the origin has another by now");
+        if !is_same(&reply, stored, length, now()) {
+            return Err(another());
         }
+        let (skip, length) = brings(&reply, &bytes, length).ok_or_else(another)?;
+        if length == Some(bytes.start) {
+            return Ok(Remainder::Nothing);
+        }
+        Ok(Remainder::Follows { connection: Box::new(reply.connection), skip, length })
     }
 }
 
@@ -278,28 +305,44 @@ fn strong_validator(stored: &HeaderMap, now: SystemTime) -> Option<HeaderValue> 
     }
 }
 
-/// How many bytes of a reply come before those that are wanted; `None` if it does not have them, or is about another
-/// object.
-fn skipped(reply: &Reply, stored: &HeaderMap, wanted: &Range<u64>, length: u64, now: SystemTime) -> Option<u64> {
+/// Whether a reply is about the object with these fields and of this length.
+fn is_same(reply: &Reply, stored: &HeaderMap, length: Option<u64>, now: SystemTime) -> bool {
     let new = &reply.head.headers;
-    let same = match (strong_etag(stored), strong_etag(new)) {
+    match (strong_etag(stored), strong_etag(new)) {
         (Some(old), Some(new)) => old.matches_strongly(&new),
         (None, None) => {
-            let left_out = || left_out(stored, Some(length), new, now).is_some();
+            let left_out = || left_out(stored, length, new, now).is_some();
             let is_part = reply.head.status == StatusCode::PARTIAL_CONTENT;
             stored.get(LAST_MODIFIED) == new.get(LAST_MODIFIED) || is_part && left_out()
         }
         _ => false,
-    };
-    let (first, last) = match reply.head.status {
-        StatusCode::PARTIAL_CONTENT => match ContentRange::parse(new.get(http::header::CONTENT_RANGE)?)? {
-            ContentRange::Part { bytes, whole } if whole.is_none_or(|whole| whole == length) => {
-                (*bytes.start(), *bytes.end())
-            }
-            _ => return None,
+    }
+}
+
+/// How many bytes of a reply come before those that are wanted of an object of this length, and how long that is, where the reply says so
+/// that did not; `None` if the reply does not have them all.
+fn brings(reply: &Reply, wanted: &Range<u64>, length: Option<u64>) -> Option<(u64, Option<u64>)> {
+    let new = &reply.head.headers;
+    let range = || ContentRange::parse(new.get(http::header::CONTENT_RANGE)?);
+    let (first, end, said) = match reply.head.status {
+        StatusCode::PARTIAL_CONTENT => match range()? {
+            ContentRange::Part { bytes, whole } => (*bytes.start(), bytes.end().saturating_add(1), whole),
+            ContentRange::Unsatisfied(_) => return None,
         },
-        StatusCode::OK if announced(new).is_none_or(|new| new == length) => (0, length.checked_sub(1)?),
+        StatusCode::OK => {
+            let said = announced(new);
+            (0, said.or(length).unwrap_or(u64::MAX), said)
+        }
+        // There is nothing from there on, for there it ends.
+        StatusCode::RANGE_NOT_SATISFIABLE if range()? == ContentRange::Unsatisfied(wanted.start) => {
+            (wanted.start, wanted.start, Some(wanted.start))
+        }
         _ => return None,
     };
-    (same && last.saturating_add(1) >= wanted.end).then(|| wanted.start.checked_sub(first)).flatten()
+    if length.zip(said).is_some_and(|(length, said)| length != said) {
+        return None;
+    }
+    let length = length.or(said);
+    let all = end >= wanted.end.min(length.unwrap_or(u64::MAX));
+    (all && end >= wanted.start).then(|| wanted.start.checked_sub(first)).flatten().map(|skip| (skip, length))
 }

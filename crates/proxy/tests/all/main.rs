@@ -61,6 +61,7 @@ mod proxy_protocol;
 mod purging;
 mod purging_by_form;
 mod quiet_tunnels;
+mod rest_unknown;
 mod semantics;
 mod serving;
 mod several_origins;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tinaja_store::{
     Body, BodySource, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, ReadError, Reference, Removed,
-    ScanPage, Stats, Store, StoreError, Updated, Writer,
+    ScanPage, State, Stats, Store, StoreError, Updated, Writer,
 };
 use tinaja_testkit::wait::eventually;
 
@@ -97,20 +97,25 @@ impl Altered {
 
     /// Loses the bodies of encoded forms, as a disk that is overwritten does: so many bytes of each come, and no more.
     pub fn losing_forms(kept: usize) -> Altered {
-        Altered::losing(4, kept, ReadError::Gone)
+        Altered::losing(4, kept, ReadError::Gone, true)
     }
 
     /// The same of bodies that are stored as they came, once they were found a first time.
     pub fn losing_wholes(kept: usize) -> Altered {
-        Altered::losing(0, kept, ReadError::Gone)
+        Altered::losing(0, kept, ReadError::Gone, true)
+    }
+
+    /// The same as if they were still being stored, and nobody knew how long they are.
+    pub fn losing_unknown(kept: usize) -> Altered {
+        Altered::losing(0, kept, ReadError::Gone, false)
     }
 
     /// The same as on a disk that is damaged: such bytes of a body can be read, as often as it is tried.
     pub fn damaging_wholes(kept: usize) -> Altered {
-        Altered::losing(0, kept, ReadError::Corrupt)
+        Altered::losing(0, kept, ReadError::Corrupt, true)
     }
 
-    fn losing(kind: u8, kept: usize, error: ReadError) -> Altered {
+    fn losing(kind: u8, kept: usize, error: ReadError, is_known: bool) -> Altered {
         Altered::finding(move |store, key| {
             let pending = store.find(key);
             Box::pin(async move {
@@ -119,10 +124,11 @@ impl Altered {
                 if hit.head[1] != kind {
                     return Some(hit);
                 }
-                let length = hit.body.len()?;
+                let length = Some(hit.body.len()?).filter(|_| is_known);
                 let all = hit.body.collect(1 << 20).await.ok()?;
                 let left = (kept > 0).then(|| all.slice(..kept));
-                Some(Hit { body: Body::from_source(Box::new(Lost { left, length, error })), ..hit })
+                let state = if is_known { hit.state } else { State::Filling };
+                Some(Hit { body: Body::from_source(Box::new(Lost { left, length, error })), state, ..hit })
             })
         })
     }
@@ -157,13 +163,13 @@ impl Altered {
 /// A body of which some bytes are left.
 struct Lost {
     left: Option<Bytes>,
-    length: u64,
+    length: Option<u64>,
     error: ReadError,
 }
 
 impl BodySource for Lost {
     fn length(&self) -> Option<u64> {
-        Some(self.length)
+        self.length
     }
 
     fn seek(&mut self, _: Range<u64>) -> Result<(), ReadError> {
