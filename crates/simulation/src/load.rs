@@ -327,11 +327,10 @@ impl World {
         let mut oracle = self.oracle();
         self.net.take_lost().into_iter().for_each(|tag| oracle.was_lost(tag));
         let about = &oracle.resources[asks.resource];
-        // What cannot be read comes from the origin, unless that has another version by now. Seven of 600 seeds broke off where the
-        // disk fails: three for that reason, and four since the answer came in chunks. Then its length is not known, and the rest is not asked for. Once it is, this can be
-        // held against them.
-        if !answer.is_whole && !excused && !self.disk_fails {
-            return Some("it broke off, though nothing failed".into());
+        // What cannot be read from the disk comes from the origin, unless that has another version by now.
+        let is_there = !self.disk_fails || oracle.present(asks.resource, asks.variant) == version;
+        if !answer.is_whole && !excused && is_there {
+            return Some("it broke off, though the origin has the rest of it".into());
         }
         // Whoever cannot reach the origin may use what is stale, where that is not forbidden.
         let may_be_stale = self.excuses && !about.meanwhile.is_zero();
