@@ -44,7 +44,7 @@ use crate::stored::{Found, StoredHead};
 /// last. On a link of 1 Mbit/s this lets 32 KiB pass that may be of use to nobody.
 const JOINING: Duration = Duration::from_millis(250);
 
-/// The shortest object whose rest is asked for if the origin breaks off. Of a shorter one, the next request gets all.
+/// The shortest object whose rest is asked for if the origin breaks off, where its length is known. Of a shorter one, the next request gets all.
 const TAKEN_UP_BYTES: u64 = 256 * 1024;
 
 /// The longest answer that may be stored on the way to its client, where nothing makes it wait.

@@ -175,6 +175,8 @@ impl Passer {
             keeping.write(first).await;
         }
         let (mut is_neighbours, mut skip) = (entry.by_neighbour, 0);
+        // Where the rest of a neighbour's answer ends.
+        let mut end = None;
         let mut sent = first.as_ref().map_or(0, Bytes::len) as u64;
         if first.is_none() && keeping.is_none() && !bodiless && reply.connection.ended_with_head() {
             if reply.sending {
@@ -192,11 +194,11 @@ impl Passer {
                     // It may be leaving for its successor, and sends on: what nobody else has comes from there.
                     is_neighbours = false;
                     match self.rest(request, &reply.head, sent).await {
-                        Some(Remainder::Follows { connection, skip: before, .. }) => {
-                            (reply.connection, reply.sending, skip) = (*connection, false, before);
+                        Some(Remainder::Follows { connection, skip: before, length }) => {
+                            (reply.connection, reply.sending, skip, end) = (*connection, false, before, length);
                         }
                         Some(Remainder::Nothing) => {
-                            skip = 0;
+                            (skip, end) = (0, None);
                             break;
                         }
                         None => {}
@@ -209,6 +211,8 @@ impl Passer {
                     let past = usize::try_from(skip).unwrap_or(usize::MAX).min(piece.len());
                     piece.advance(past);
                     skip -= past as u64;
+                    let left = end.map_or(u64::MAX, |end: u64| end.saturating_sub(sent));
+                    piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
                     if piece.is_empty() {
                         continue;
                     }
@@ -222,17 +226,17 @@ impl Passer {
                 Err(Ended::Failed(failure)) if neighbour.is_some() => {
                     tracing::debug!("a node of the cluster broke off at byte {sent}: {failure}");
                     let rest = self.rest(request, &reply.head, sent).await.ok_or(failure)?;
-                    let Remainder::Follows { connection, skip: before, .. } = rest else {
-                        skip = 0;
+                    let Remainder::Follows { connection, skip: before, length } = rest else {
+                        (skip, end) = (0, None);
                         break;
                     };
-                    (reply.connection, reply.sending, skip) = (*connection, false, before);
+                    (reply.connection, reply.sending, skip, end) = (*connection, false, before, length);
                     is_neighbours = false;
                 }
                 Err(ended) => return Err(ended),
             }
         }
-        if skip > 0 {
+        if skip > 0 || end.is_some_and(|end| sent < end) {
             return Err(Failure::Origin("its answer ended early".into()).into());
         }
         if reply.sending {

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::{Buf, Bytes};
-use http::header::{ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
-use http::{HeaderMap, HeaderValue, StatusCode};
-use tinaja_http::conditional::{strong_date, strong_etag};
-use tinaja_http::partial::left_out;
+use http::header::{CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
+use http::{HeaderMap, StatusCode};
+use tinaja_http::partial::{Version, left_out};
 use tinaja_http::range::ContentRange;
 use tinaja_store::{Body, Key, ReadError, State};
 
@@ -31,8 +30,8 @@ use crate::shared::Shared;
 use crate::storage::Storage;
 use crate::stored::{Found, Kind, Name, PieceList, StoredHead};
 
-/// Times that the rest of one answer is fetched. Each time brings the client further, and an origin that breaks off
-/// every answer is not asked for ever.
+/// Times that the rest of one answer is fetched, each of which brings the client further: an origin that breaks off every answer is not
+/// asked for ever.
 const MOST_RESUMES: u32 = 8;
 
 /// Why there is nothing more of an object, where nothing says it better.
@@ -49,6 +48,8 @@ pub(super) struct Source {
     at: u64,
     end: u64,
     resumes: u32,
+    /// Where the last of these began.
+    resumed_at: Option<u64>,
     /// Where it stands in the store, to be forgotten if it cannot be read to its end: then it stands there whole.
     place: Option<Key>,
     /// What keeps the bytes that come from the origin.
@@ -96,13 +97,37 @@ impl Source {
         let end = length.unwrap_or(u64::MAX);
         let is_whole = state == State::Whole && matches!(from, From::Store(_));
         let place = is_whole.then_some(place);
-        Source { head, state, from, length, at: 0, end, resumes: 0, place, kept: None, is_checked: false }
+        Source {
+            head,
+            state,
+            from,
+            length,
+            at: 0,
+            end,
+            resumes: 0,
+            resumed_at: None,
+            place,
+            kept: None,
+            is_checked: false,
+        }
     }
 
     /// The rest of an object, from a byte on, that only the origin has: `why` the store has it no more.
     pub fn rest(head: StoredHead, at: u64, length: Option<u64>, why: String) -> Source {
         let (state, from, end) = (State::Filling, From::Lost(why), length.unwrap_or(u64::MAX));
-        Source { head, state, from, length, at, end, resumes: 0, place: None, kept: None, is_checked: false }
+        Source {
+            head,
+            state,
+            from,
+            length,
+            at,
+            end,
+            resumes: 0,
+            resumed_at: None,
+            place: None,
+            kept: None,
+            is_checked: false,
+        }
     }
 
     /// The rest of a stored object that could not be read from a byte on.
@@ -237,12 +262,14 @@ impl Reader {
     async fn resume(&self, request: &Request, source: &mut Source) -> Result<From, Failure> {
         let lost = |why: &str| Failure::Origin(format!("the rest of the object was lost, and {why}"));
         source.resumes += 1;
+        let is_further = source.resumed_at.replace(source.at) != Some(source.at);
         // What is known of its bytes is checked to the end where it is stored, and nowhere else: the rest may be what made it fail.
         let is_known = request.ticket.names_bytes() || request.ticket.learned().is_some();
         let is_checked = is_known && !source.is_checked;
         // The origin has no bytes of a form that was made here.
         let is_encoded = source.head.kind == Kind::Form;
-        let may = source.resumes <= MOST_RESUMES && !is_checked && !is_encoded && !self.shared.is_leaving();
+        let may =
+            source.resumes <= MOST_RESUMES && is_further && !is_checked && !is_encoded && !self.shared.is_leaving();
         if !may {
             return Err(lost("it cannot be asked for"));
         }
@@ -268,8 +295,8 @@ impl Reader {
         length: Option<u64>,
     ) -> Result<Remainder, Failure> {
         let lost = |why: &str| Failure::Origin(format!("the rest of the object was lost, and {why}"));
-        let now = || self.shared.clock.wall();
-        let Some(validator) = strong_validator(stored, now()) else {
+        let now = self.shared.clock.wall();
+        let Some(version) = Version::of(stored, now) else {
             return Err(lost("nothing tells whether the origin still has the same"));
         };
         let mut head = request.whole();
@@ -277,18 +304,23 @@ impl Reader {
             u64::MAX => format!("bytes={}-", bytes.start),
             end => format!("bytes={}-{}", bytes.start, end.saturating_sub(1)),
         };
-        let set = head.headers.insert(RANGE, range).and_then(|()| head.headers.insert(IF_RANGE, validator));
+        let set =
+            head.headers.insert(RANGE, range).and_then(|()| head.headers.insert(IF_RANGE, version.validator().clone()));
         set.map_err(|error| Failure::Internal(error.to_string()))?;
         let reply = self.asker.ask(request, head, true, With::Rest, &mut Entry::default()).await?;
         let another = || lost("the origin has another by now");
-        if !is_same(&reply, stored, length, now()) {
+        if !is_same(&reply, stored, version, length, now) {
             return Err(another());
         }
         let (skip, length) = brings(&reply, &bytes, length).ok_or_else(another)?;
         if length == Some(bytes.start) {
             return Ok(Remainder::Nothing);
         }
-        Ok(Remainder::Follows { connection: Box::new(reply.connection), skip, length })
+        let connection = Box::new(reply.connection);
+        if length.is_none() && connection.ends_with_answer() {
+            return Err(lost("nobody could tell where it ends"));
+        }
+        Ok(Remainder::Follows { connection, skip, length })
     }
 }
 
@@ -297,33 +329,28 @@ fn is_damage(error: ReadError) -> bool {
     matches!(error, ReadError::Corrupt | ReadError::Device)
 }
 
-/// What can be sent back to ask whether the origin has the same bytes.
-fn strong_validator(stored: &HeaderMap, now: SystemTime) -> Option<HeaderValue> {
-    match strong_etag(stored) {
-        Some(_) => stored.get(ETAG).cloned(),
-        None => strong_date(stored, now).and(stored.get(LAST_MODIFIED)).cloned(),
-    }
-}
-
-/// Whether a reply is about the object with these fields and of this length.
-fn is_same(reply: &Reply, stored: &HeaderMap, length: Option<u64>, now: SystemTime) -> bool {
+/// Whether a reply is about the object with these fields, of this version and length, and in the same coding: the bytes of another count from
+/// elsewhere, whatever the reply says of its version.
+fn is_same(reply: &Reply, stored: &HeaderMap, version: Version<'_>, length: Option<u64>, now: SystemTime) -> bool {
     let new = &reply.head.headers;
-    match (strong_etag(stored), strong_etag(new)) {
-        (Some(old), Some(new)) => old.matches_strongly(&new),
-        (None, None) => {
-            let left_out = || left_out(stored, length, new, now).is_some();
-            let is_part = reply.head.status == StatusCode::PARTIAL_CONTENT;
-            stored.get(LAST_MODIFIED) == new.get(LAST_MODIFIED) || is_part && left_out()
+    let is_part = reply.head.status == StatusCode::PARTIAL_CONTENT;
+    let is_version = match version {
+        Version::Tag(tag) => new.get(ETAG) == Some(tag),
+        Version::Date(date) if !new.contains_key(ETAG) => {
+            new.get(LAST_MODIFIED) == Some(date) || is_part && left_out(stored, length, new, now).is_some()
         }
-        _ => false,
-    }
+        Version::Date(_) => false,
+    };
+    // A part need not say again what the whole had said. Where the whole length is known and the same, it is the same coding.
+    let left_out = is_part && length.is_some() && !new.contains_key(CONTENT_ENCODING);
+    is_version && (left_out || new.get(CONTENT_ENCODING) == stored.get(CONTENT_ENCODING))
 }
 
 /// How many bytes of a reply come before those that are wanted of an object of this length, and how long that is, where the reply says so
 /// that did not; `None` if the reply does not have them all.
 fn brings(reply: &Reply, wanted: &Range<u64>, length: Option<u64>) -> Option<(u64, Option<u64>)> {
     let new = &reply.head.headers;
-    let range = || ContentRange::parse(new.get(http::header::CONTENT_RANGE)?);
+    let range = || ContentRange::parse(new.get(CONTENT_RANGE)?);
     let (first, end, said) = match reply.head.status {
         StatusCode::PARTIAL_CONTENT => match range()? {
             ContentRange::Part { bytes, whole } => (*bytes.start(), bytes.end().saturating_add(1), whole),

@@ -187,6 +187,14 @@ impl Connection {
         read
     }
 
+    /// Whether nothing says where the answer ends but that its connection does, which may break as well.
+    pub fn ends_with_answer(&self) -> bool {
+        match &self.version {
+            Speaking::H1(h1) => h1.ends_with_answer(),
+            Speaking::H2(_) => false,
+        }
+    }
+
     /// Whether the answer's head said that nothing follows, not even trailers: over HTTP/2 alone.
     pub fn ended_with_head(&self) -> bool {
         match &self.version {

@@ -264,6 +264,11 @@ impl H1 {
             .map_or(READ_BYTES, |left| READ_BYTES.min(left.saturating_add(1)))
     }
 
+    /// Whether nothing says where the answer ends but that its connection does, which may break as well.
+    pub fn ends_with_answer(&self) -> bool {
+        matches!(self.content, Content::UntilClose)
+    }
+
     /// Whether all of the answer has been read.
     pub fn is_done(&mut self) -> bool {
         match &self.content {

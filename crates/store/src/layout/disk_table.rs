@@ -96,8 +96,10 @@ pub struct DiskTableState {
     syncs: Vec<TableSync>,
     /// Failed syncs of the log that were seen here.
     sync_errors: u64,
-    /// A failed write that nobody was told of yet.
+    /// A failed write or sync that nobody was told of yet.
     failed: Option<String>,
+    /// The last bins that a failed sync took were the last before this number of them.
+    lost_before: u64,
     waiting: Vec<Waker>,
     closed: bool,
 }
@@ -123,6 +125,7 @@ impl DiskTable {
             syncs: Vec::new(),
             sync_errors: frontier.sync_errors(),
             failed: None,
+            lost_before: 0,
             waiting: Vec::new(),
             closed: false,
         };

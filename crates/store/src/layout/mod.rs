@@ -44,6 +44,8 @@ pub(crate) mod changed;
 pub mod disk_table;
 pub mod frontier;
 pub(crate) mod health;
+#[cfg(test)]
+mod held;
 pub(crate) mod limits;
 pub mod log;
 pub mod opening;

@@ -463,6 +463,53 @@ fn what_a_home_does_not_send_to_the_end_another_one_does() {
     assert_eq!(asked(&origin), 10);
 }
 
+/// A home dies while it fetches objects whose length nobody said, and sends on what has come: the rest comes from the origin, from the byte on that
+/// the client has. Such a client was cut off.
+#[test]
+fn what_a_home_does_not_fetch_to_the_end_comes_from_the_origin() {
+    const BYTES: usize = 200_000;
+    let (go_on, at) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let origin = {
+        let (go_on, at) = (go_on.clone(), at.clone());
+        Origin::closing(move |request, stream| {
+            let all = body(&request.path, BYTES);
+            // Every other one goes past the cache of the node that is asked, too.
+            let control = if request.path.ends_with(['1', '3', '5', '7']) { "no-store" } else { "max-age=600" };
+            write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: {control}\r\nETag: \"{}\"\r\n", request.path)?;
+            write!(stream, "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n{:x}\r\n", BYTES / 2)?;
+            stream.write_all(&all[..BYTES / 2])?;
+            at.fetch_add(1, Relaxed);
+            while !go_on.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            write!(stream, "\r\n{:x}\r\n", BYTES / 2)?;
+            stream.write_all(&all[BYTES / 2..])?;
+            write!(stream, "\r\n0\r\n\r\n")
+        })
+    };
+    let together = Together::start_with(2, &origin, "patience = \"2s\"\ndisk = \"home\"");
+    let paths: Vec<String> = (0..16).map(|n| format!("/{BYTES}/object-{n}")).collect();
+    let mut clients: Vec<Client> = paths
+        .iter()
+        .map(|path| {
+            let mut client = Client::connect(together.nodes[0].listen);
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: cluster.test\r\nConnection: close\r\n\r\n"));
+            client
+        })
+        .collect();
+    wait_for("half of each object to come", Duration::from_secs(60), || (at.load(Relaxed) == 16).then_some(()));
+    clients.iter().for_each(|client| {
+        client.stream().peek(&mut [0]).unwrap();
+    });
+    together.nodes[1].process.signal(Signal::KILL);
+    go_on.store(true, Relaxed);
+    for (client, path) in clients.iter_mut().zip(&paths) {
+        check(path, &client.read("GET").unwrap());
+    }
+    let asked = asked(&origin);
+    assert!((17..=32).contains(&asked), "{asked}: that node was the home of some");
+}
+
 /// A node is upgraded while another reads from it, slowly: what is being read comes whole from the old process. It came over connections that ended when the old
 /// process left the cluster.
 #[test]

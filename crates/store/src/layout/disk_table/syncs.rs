@@ -59,6 +59,7 @@ impl DiskTableState {
         let unsynced = mem::take(&mut self.unsynced.bins);
         self.unsynced.before += unsynced.len() as u64;
         if !unsynced.is_empty() {
+            self.lost_before = self.unsynced.before;
             // The log may have lost nothing by it, and then tells nobody.
             self.failed = Some(String::from("a sync of the disk failed, and what was written before it is given up"));
         }
@@ -143,7 +144,8 @@ impl DiskTable {
                 Ok(())
             }
             (Err(error), true) => {
-                state.failed = None;
+                // Bins that were written since this sync began are lost too, and somebody else waits for them.
+                state.failed = if state.lost_before > ended { Some(error.clone()) } else { None };
                 Err(error)
             }
             (Ok(()), false) => Ok(()),
@@ -156,3 +158,7 @@ impl DiskTable {
         done.into_iter().for_each(|done| done(outcome.clone()));
     }
 }
+
+#[cfg(test)]
+#[path = "syncs_tests.rs"]
+mod tests;

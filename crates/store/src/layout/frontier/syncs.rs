@@ -101,13 +101,16 @@ impl Frontier {
     }
 
     /// A sync that failed leaves nothing written since the last good one to be trusted: the kernel may have dropped
-    /// the pages and will say so only once. Where there was no such thing, nobody has lost anything, and only those who asked are told.
+    /// the pages and will say so only once. Where there was no such thing the log has lost nothing, and of those who [`Frontier::sync`] only
+    /// those are told who waited for this one.
     fn synced(self: &Arc<Self>, up_to: u64, result: Result<(), String>, due: Vec<Sync>) {
         let mut state = self.state.lock();
         state.syncing = false;
         state.health.sync_ended(result.is_ok());
         if let Err(error) = result {
-            let is_lost = state.unsynced.keys().any(|region| !self.is_poisoned(*region));
+            // What was in a segment that was cleaned is elsewhere by now.
+            let is_there = |region| self.segments.as_ref().is_none_or(|segments| segments.is_there(region));
+            let is_lost = state.unsynced.keys().any(|region| is_there(*region) && !self.is_poisoned(*region));
             state.unsynced.keys().for_each(|region| self.poison(*region));
             self.sync_errors.fetch_add(1, Ordering::Relaxed);
             tracing::error!("what was written since the last sync is given up: {error}");
@@ -125,6 +128,11 @@ impl Frontier {
             // It has been told.
             state.failed_inside = None;
         }
+        if let Some(told) = outside.as_ref().or(inside.as_ref()).filter(|_| self.is_more_lost(&state)) {
+            // Not to those whose records came after this sync was asked for, and are in the regions that were given up.
+            state.failed_inside = Some(told.clone());
+            state.failed.get_or_insert_with(|| told.clone());
+        }
         let (outside, inside) = (outside.map_or(Ok(()), Err), inside.map_or(Ok(()), Err));
         let mut ops = Vec::new();
         self.write_summaries(&mut state, &mut ops, up_to);
@@ -138,6 +146,15 @@ impl Frontier {
             let outcome = if tells { &outside } else { &inside };
             done.into_iter().for_each(|done| done(outcome.clone()));
         }
+    }
+}
+
+impl Frontier {
+    /// Whether records that nobody was told of are in regions that were given up: on their way to the disk, or still gathered.
+    fn is_more_lost(&self, state: &FrontierState) -> bool {
+        let gathered = state.heads.iter().filter(|head| head.batch_len > 0).filter_map(|head| head.region);
+        let on_their_way = state.unsynced.keys().copied();
+        gathered.chain(on_their_way).any(|region| self.is_poisoned(region))
     }
 }
 

@@ -1,82 +1,37 @@
 //! Which batches go to the disk, and when, where somebody waits for them to last, and where nobody does.
 
 use std::future::poll_fn;
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use parking_lot::Mutex;
-use tinaja_clock::{Clock, ManualClock};
+use tinaja_clock::ManualClock;
 
-use crate::device::{Counters, Device, Geometry, Medium, Memory, Op, Outcome, Request};
 use crate::layout::frontier::Begin;
+use crate::layout::held::Held;
 use crate::layout::{Frontier, LogLayout, Segments, Stamp};
 use crate::terms::{Digest, Kind, Place, Record};
 use crate::wait::block_on;
 
 const LOGS: usize = 5;
 
-/// A disk that does nothing until it is told to, and then one request.
-struct Held {
-    below: Memory,
-    waiting: Mutex<Vec<Op>>,
-}
-
-impl Held {
-    /// The requests that wait: `w` for a write, `s` for a sync.
-    fn waits(&self) -> String {
-        self.waiting.lock().iter().map(|op| if matches!(op.request, Request::Sync) { 's' } else { 'w' }).collect()
-    }
-
-    fn fail_next(&self) {
-        let op = self.waiting.lock().remove(0);
-        (op.done)(Outcome { result: Err(io::Error::other("a fault made on purpose")), buffer: None });
-    }
-
-    fn do_next(&self) {
-        let op = self.waiting.lock().remove(0);
-        self.below.submit(op);
-    }
-}
-
-impl Device for Held {
-    fn geometry(&self) -> Geometry {
-        self.below.geometry()
-    }
-
-    fn clock(&self) -> &Clock {
-        self.below.clock()
-    }
-
-    fn submit(&self, op: Op) {
-        self.waiting.lock().push(op);
-    }
-
-    fn counters(&self) -> Counters {
-        self.below.counters()
-    }
-
-    fn stop(&self) {
-        self.below.stop();
-    }
-}
-
 /// Five logs, with a batch of one record each. By a clock that stands still nothing goes out by itself.
 fn five() -> (Arc<Held>, Arc<Frontier>, ManualClock) {
     let hand = ManualClock::new();
     let clock = hand.clock();
-    let disk = Arc::new(Held { below: Memory::by(clock.clone(), &Medium::zeroed(8 << 20)), waiting: Mutex::default() });
+    let disk = Held::of(&clock, 8 << 20);
     let layout = LogLayout { is_numbered: true, ..LogLayout::new(4096, 4 << 20, 4096).unwrap() };
     let segments = Arc::new(Segments::new(clock, layout, 64, [].into_iter(), None));
     let begin = Begin { at: Place(layout.log_bytes()), logs: LOGS, number: 1 };
     let frontier = Frontier::start(disk.clone(), layout, Stamp { seed: 7 }, begin, None, Some(segments)).unwrap();
-    for log in 0..LOGS {
-        let id = Digest([log as u8 + 1; 16]);
-        let record = Record { id, kind: Kind::Whole, name: b"a", head: &[], body: b"b", related_bytes: 0 };
-        let sum = Stamp { seed: 7 }.payload_sum(&record);
-        block_on(poll_fn(|cx| frontier.poll_append_summed(log, cx, &record, sum))).unwrap();
-    }
+    (0..LOGS).for_each(|log| append(&frontier, log));
     (disk, frontier, hand)
+}
+
+fn append(frontier: &Arc<Frontier>, log: usize) {
+    let id = Digest([log as u8 + 1; 16]);
+    let record = Record { id, kind: Kind::Whole, name: b"a", head: &[], body: b"b", related_bytes: 0 };
+    let sum = Stamp { seed: 7 }.payload_sum(&record);
+    block_on(poll_fn(|cx| frontier.poll_append_summed(log, cx, &record, sum))).unwrap();
 }
 
 fn settle(frontier: &Arc<Frontier>, hurries: bool) -> Receiver<Result<(), String>> {
@@ -146,4 +101,26 @@ fn what_is_lost_by_a_sync_of_the_stores_own_is_told_to_the_next_who_asks() {
     disk.do_next();
     assert!(asked.try_recv().unwrap().is_err());
     assert_eq!(sync(&frontier).try_recv().unwrap(), Ok(()), "once");
+}
+
+/// A sync was on its way when something else was written to the same region, and failed: nothing of that region is found again. Only who
+/// waited for that sync was told; the next one went well, and whoever asked for that took the other record for stored.
+#[test]
+fn what_came_while_a_sync_was_on_its_way_is_told_of_as_well() {
+    for is_written in [true, false] {
+        let (disk, frontier, _hand) = five();
+        let first = sync(&frontier);
+        (0..LOGS).for_each(|_| disk.do_next());
+        append(&frontier, 0);
+        let early = is_written.then(|| sync(&frontier));
+        assert_eq!(disk.waits(), if is_written { "sw" } else { "s" });
+        disk.fail_next();
+        assert!(first.try_recv().unwrap().is_err());
+        let second = early.unwrap_or_else(|| sync(&frontier));
+        assert_eq!(disk.waits(), "w");
+        disk.do_next();
+        disk.do_next();
+        assert!(second.try_recv().unwrap().is_err(), "{is_written}");
+        assert_eq!(sync(&frontier).try_recv().unwrap(), Ok(()), "once");
+    }
 }
