@@ -98,8 +98,8 @@ pub struct DiskTableState {
     sync_errors: u64,
     /// A failed write or sync that nobody was told of yet.
     failed: Option<String>,
-    /// The last bins that a failed sync took were the last before this number of them.
-    lost_before: u64,
+    /// The greatest number of a bin that was lost.
+    lost_order: u64,
     waiting: Vec<Waker>,
     closed: bool,
 }
@@ -125,7 +125,7 @@ impl DiskTable {
             syncs: Vec::new(),
             sync_errors: frontier.sync_errors(),
             failed: None,
-            lost_before: 0,
+            lost_order: 0,
             waiting: Vec::new(),
             closed: false,
         };

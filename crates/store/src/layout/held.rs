@@ -25,7 +25,15 @@ impl Held {
     }
 
     pub fn fail_next(&self) {
-        let op = self.waiting.lock().remove(0);
+        self.fail_nth(0);
+    }
+
+    pub fn fail_second(&self) {
+        self.fail_nth(1);
+    }
+
+    fn fail_nth(&self, nth: usize) {
+        let op = self.waiting.lock().remove(nth);
         (op.done)(Outcome { result: Err(io::Error::other("a fault made on purpose")), buffer: None });
     }
 

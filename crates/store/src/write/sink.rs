@@ -75,10 +75,6 @@ impl FillSink {
             // From then on a newer version may come. Whoever follows this one reads on.
             let places: Vec<_> = state.extents.iter().map(|extent| extent.place).collect();
             state.hold = self.store.engine.hold(&places);
-            if state.extents.first().is_some_and(|first| !self.store.engine.is_live(first.place)) {
-                // So slow that the log went round meanwhile.
-                return Err(WhyNot::Evicted);
-            }
             record = Table {
                 first: state.first.clone(),
                 rest_bytes: arrived - state.first.len() as u64,
@@ -99,6 +95,10 @@ impl FillSink {
                 Phase::Open => {}
                 Phase::Relay(why) => return Poll::Ready(Err(why)),
                 Phase::Whole | Phase::Aborted => return Poll::Ready(Err(WhyNot::Closed)),
+            }
+            if state.extents.iter().any(|extent| !self.store.engine.is_live(extent.place)) {
+                // So slow that the log went round meanwhile, or a write or sync of a part failed, which others may have been told.
+                return Poll::Ready(Err(WhyNot::Evicted));
             }
             let body = if large { &record[..] } else { &state.tail[..] };
             if !large && self.store.gather(&fill.digest, &fill.key, head, body, &fill.hint) {

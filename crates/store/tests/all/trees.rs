@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tinaja_store::contract::bytes_of;
@@ -31,6 +32,16 @@ fn open_with(tree: Arc<dyn Tree>, naming: Naming, bytes: u64) -> Result<Cache, S
 }
 
 fn open_mapped(tree: Arc<dyn Tree>, naming: Naming, bytes: u64, mapped: Option<Mapped>) -> Result<Cache, String> {
+    open_flushed(tree, naming, bytes, mapped, None)
+}
+
+fn open_flushed(
+    tree: Arc<dyn Tree>,
+    naming: Naming,
+    bytes: u64,
+    mapped: Option<Mapped>,
+    flush_every: Option<Duration>,
+) -> Result<Cache, String> {
     let secret = Secret::from_bytes([7; 32]);
     let options = TreeOptions {
         engine: engines::SQUID2,
@@ -40,7 +51,7 @@ fn open_mapped(tree: Arc<dyn Tree>, naming: Naming, bytes: u64, mapped: Option<M
         mean_object_bytes: 8192,
         stamp: Stamp { seed: secret.seed() },
         clock: Clock::system(),
-        flush_every: None,
+        flush_every,
         read_only: false,
     };
     let engine = FileTree::open(tree, options)?;
@@ -174,6 +185,50 @@ fn what_a_failed_sync_was_for_is_not_trusted() {
     }
     assert!(matches!(put(&store, 20, 1, 100), Commit::NotStored(_)));
     assert_eq!((get(&store, 1), store.stats().disks_retired), (Some(1), 1));
+}
+
+/// An object had been stored when its file could not be written. The flush after that said that all was well, and so did the end.
+#[test]
+fn a_file_that_could_not_be_written_is_told_of() {
+    for kind in [ErrorKind::Other, ErrorKind::StorageFull] {
+        let fails = Arc::new(Mutex::new(false));
+        let now = fails.clone();
+        let plan = move |_, call: &Call<'_>| {
+            (matches!(call, Call::Write { .. }) && *now.lock()).then_some(FileFault::Error(kind))
+        };
+        let store = open(Arc::new(Faulty::over(Arc::new(MemoryTree::default()), plan))).unwrap();
+        let lose = |n, failures| {
+            *fails.lock() = true;
+            assert!(matches!(put(&store, n, 1, 5000), Commit::Stored { .. }));
+            wait_until("its write has failed", || store.stats().write_errors == failures);
+            *fails.lock() = false;
+        };
+        lose(1, 1);
+        let error = block_on(store.flush()).unwrap_err().to_string();
+        assert!(error.contains("could not be written"), "{error}");
+        assert_eq!((get(&store, 1), block_on(store.flush())), (None, Ok(())), "once");
+        lose(2, 2);
+        assert!(block_on(store.close()).is_err());
+    }
+}
+
+/// A sync that nobody asked for fails, and what it was for is given up. The next flush said that all was well.
+#[test]
+fn what_a_sync_by_the_clock_took_is_told_to_the_next_who_asks() {
+    let fails = Arc::new(Mutex::new(false));
+    let now = fails.clone();
+    let plan = move |_, call: &Call<'_>| {
+        (matches!(call, Call::Sync) && *now.lock()).then_some(FileFault::Error(ErrorKind::Other))
+    };
+    let tree = Arc::new(Faulty::over(Arc::new(MemoryTree::default()), plan));
+    let every = Duration::from_millis(1);
+    let store = open_flushed(tree, naming(256), CAPACITY, None, Some(every)).unwrap();
+    *fails.lock() = true;
+    assert!(matches!(put(&store, 1, 1, 5000), Commit::Stored { .. }));
+    wait_until("a sync has failed", || store.stats().sync_errors > 0);
+    *fails.lock() = false;
+    assert!(block_on(store.flush()).is_err());
+    assert_eq!((get(&store, 1), block_on(store.flush())), (None, Ok(())), "once");
 }
 
 /// An older version waited for a sync to make the newer one last. The object was removed while that sync was under way: the

@@ -144,7 +144,7 @@ fn behind(clock: &Clock, inner: &Weak<Inner>) {
         let waiting = inner.change(|files, tasks| {
             files.end_leases(clock.now(), tasks);
             if is_due && files.is_unsynced() {
-                files.sync(Box::new(drop), tasks);
+                files.sync(None, tasks);
             }
             if inner.is_stalled(files) { mem::take(&mut files.wakers) } else { Vec::new() }
         });
@@ -249,9 +249,10 @@ impl Inner {
         if let Err(error) = &synced {
             tracing::warn!("{error}; what was written since the last sync is given up");
         }
-        let done = self.ended(|files, tasks| files.synced(covered, synced.is_ok(), tasks));
+        let error = synced.as_ref().err().map(String::as_str);
+        let waited = self.ended(|files, tasks| files.synced(covered, error, tasks));
         let result = synced.and(removed);
-        done.into_iter().for_each(|done| done(result.clone()));
+        waited.into_iter().for_each(|(done, lost)| done(result.clone().and(lost.map_or(Ok(()), Err))));
     }
 
     /// Something has ended: whoever waits for room looks again.
@@ -601,7 +602,7 @@ impl Engine for FileTree {
     }
 
     fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
-        self.0.change(|files, tasks| files.sync(done, tasks));
+        self.0.change(|files, tasks| files.sync(Some(done), tasks));
     }
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
@@ -659,10 +660,10 @@ impl Engine for FileTree {
             inner.change(|files, tasks| {
                 files.frozen = true;
                 files.look_at_put_off(tasks);
-                files.sync(Box::new(ended), tasks);
+                files.sync(Some(Box::new(ended)), tasks);
             });
         };
-        self.0.change(|files, tasks| files.sync(Box::new(lasts), tasks));
+        self.0.change(|files, tasks| files.sync(Some(Box::new(lasts)), tasks));
     }
 }
 

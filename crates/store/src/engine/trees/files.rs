@@ -50,7 +50,23 @@ pub(super) struct Covered {
     pub undeleted: Vec<Spot>,
     /// Those of them that are gone now.
     pub deleted: Vec<Spot>,
-    done: Vec<SyncDone>,
+    asked: Vec<Asked>,
+}
+
+/// Somebody waits for all jobs up to one to last.
+struct Asked {
+    up_to: u64,
+    /// Nobody is told if it is for the cache's own sake.
+    done: Option<SyncDone>,
+    /// What failed while it waited for its turn, and was told to others: what it is for may be lost too.
+    failed: Option<String>,
+}
+
+/// Files were lost of which nobody was told yet.
+struct Loss {
+    why: String,
+    /// The last job that it may be about.
+    job: u64,
 }
 
 /// Whether there is a segment.
@@ -162,7 +178,8 @@ pub(super) struct Files {
     leaving: usize,
     /// When a job ended last, or the first one of those that are open was begun.
     pub progress: Option<Instant>,
-    syncs: Vec<(u64, SyncDone)>,
+    syncs: Vec<Asked>,
+    loss: Option<Loss>,
     syncing: bool,
     unsynced: Vec<u64>,
     /// Older versions, each with the file that replaces it.
@@ -224,6 +241,7 @@ impl Files {
             leaving: 0,
             progress: None,
             syncs: Vec::new(),
+            loss: None,
             syncing: false,
             unsynced: Vec::new(),
             superseded: Vec::new(),
@@ -537,7 +555,7 @@ impl Files {
         while self.bytes > self.capacity && self.evict_oldest(tasks) {}
         let is_much = self.superseded_bytes > self.capacity / MAX_SUPERSEDED_SHARE;
         if (is_much || self.unsynced.len() >= MAX_UNSYNCED_FILES) && self.syncs.is_empty() {
-            self.sync(Box::new(drop), tasks);
+            self.sync(None, tasks);
         }
         Some(())
     }
@@ -578,7 +596,7 @@ impl Files {
     /// Have a sync made, so that older versions may go; whether one is under way now.
     fn evict_superseded(&mut self, tasks: &mut Vec<Task>) -> bool {
         if self.syncs.is_empty() && !self.syncing {
-            self.sync(Box::new(drop), tasks);
+            self.sync(None, tasks);
         }
         self.syncing || !self.syncs.is_empty()
     }
@@ -760,6 +778,9 @@ impl Files {
             Ok(()) => self.failures.0 = 0,
             Err(is_full) => {
                 self.write_errors += 1;
+                if self.is_found(file) {
+                    self.loss = Some(Loss { why: "a file could not be written, and is given up".into(), job });
+                }
                 self.drop_file(file, tasks);
                 if is_full {
                     // Others have filled the file system: what was asked for least makes room for the next.
@@ -802,9 +823,9 @@ impl Files {
         self.ready_sync(tasks);
     }
 
-    /// Make all that was begun last, then tell.
-    pub fn sync(&mut self, done: SyncDone, tasks: &mut Vec<Task>) {
-        self.syncs.push((self.jobs.next, done));
+    /// Make all that was begun last, then tell, if anybody is to be told.
+    pub fn sync(&mut self, done: Option<SyncDone>, tasks: &mut Vec<Task>) {
+        self.syncs.push(Asked { up_to: self.jobs.next, done, failed: None });
         self.ready_sync(tasks);
     }
 
@@ -815,14 +836,14 @@ impl Files {
 
     /// A sync for removals that wait for one. It waits for no job: they are jobs themselves.
     fn sync_for_put_off(&mut self, tasks: &mut Vec<Task>) {
-        let is_asked_for = self.syncs.iter().any(|(up_to, _)| *up_to == 0);
+        let is_asked_for = self.syncs.iter().any(|asked| asked.up_to == 0);
         if self.put_off.is_empty() || is_asked_for || self.is_retired() {
             return;
         }
         let would_help = self.lingering.values().any(|one| one.open == 0)
             || self.superseded.iter().any(|(_, newer)| self.is_written(*newer));
         if would_help {
-            self.syncs.push((0, Box::new(drop)));
+            self.syncs.push(Asked { up_to: 0, done: None, failed: None });
             self.ready_sync(tasks);
         }
     }
@@ -830,13 +851,12 @@ impl Files {
     /// One sync at a time, once all that it is for has ended.
     fn ready_sync(&mut self, tasks: &mut Vec<Task>) {
         let first_open = self.jobs.open.first().copied().unwrap_or(u64::MAX);
-        if self.syncing || !self.syncs.iter().any(|(up_to, _)| *up_to < first_open) {
+        if self.syncing || !self.syncs.iter().any(|asked| asked.up_to < first_open) {
             return;
         }
         self.syncing = true;
-        let (ready, later) = mem::take(&mut self.syncs).into_iter().partition(|(up_to, _)| *up_to < first_open);
+        let (asked, later) = mem::take(&mut self.syncs).into_iter().partition(|asked| asked.up_to < first_open);
         self.syncs = later;
-        let ready: Vec<(u64, SyncDone)> = ready;
         let (written, unsynced) =
             mem::take(&mut self.unsynced).into_iter().partition(|file: &u64| self.is_written(*file));
         // They stay on the list until they go: a removal of their object takes them at once.
@@ -852,14 +872,21 @@ impl Files {
             superseded,
             undeleted: mem::take(&mut self.undeleted),
             deleted: Vec::new(),
-            done: ready.into_iter().map(|(_, done)| done).collect(),
+            asked,
         }));
     }
 
-    /// A sync has ended. What it was for is not trusted if it failed: nobody knows what of it is there.
-    pub fn synced(&mut self, covered: Covered, ok: bool, tasks: &mut Vec<Task>) -> Vec<SyncDone> {
+    /// A sync has ended, well or for a reason. What it was for is not trusted if it failed: nobody knows what of it is there. Returns who
+    /// waited for it, each with what else was lost.
+    pub fn synced(
+        &mut self,
+        covered: Covered,
+        error: Option<&str>,
+        tasks: &mut Vec<Task>,
+    ) -> Vec<(SyncDone, Option<String>)> {
         self.syncing = false;
-        let Covered { written, settled, superseded, undeleted, deleted, done } = covered;
+        let Covered { written, settled, superseded, undeleted, deleted, asked } = covered;
+        let ok = error.is_none();
         deleted.into_iter().for_each(|spot| self.give_back(spot));
         self.undeleted.extend(undeleted);
         self.superseded.retain(|(older, _)| superseded.binary_search(older).is_err());
@@ -872,19 +899,40 @@ impl Files {
             self.all.get_mut(&older).into_iter().for_each(|entry| entry.at_once = ok);
             self.drop_file(older, tasks);
         }
-        if ok {
-            self.failures.1 = 0;
-        } else {
+        if let Some(error) = error {
             (self.sync_errors, self.failures.1) = (self.sync_errors + 1, self.failures.1 + 1);
+            if written.iter().chain(&self.unsynced).any(|file| self.is_found(*file)) {
+                self.loss = Some(Loss { why: error.to_owned(), job: self.jobs.next });
+            }
             // The system tells of a write that came to nothing once: what was being written meanwhile may be it.
             let unfinished = self.all.iter().filter(|(_, entry)| entry.record.is_none()).map(|(file, _)| *file);
             let untrusted: Vec<_> =
                 written.into_iter().chain(mem::take(&mut self.unsynced)).chain(unfinished).collect();
             untrusted.into_iter().for_each(|file| self.drop_file(file, tasks));
+        } else {
+            self.failures.1 = 0;
         }
+        let told = self.tell(&asked);
         self.look_at_put_off(tasks);
         self.ready_sync(tasks);
-        done
+        let waited = asked.into_iter().filter_map(|asked| Some((asked.done?, asked.failed)));
+        waited.map(|(done, failed)| (done, failed.or_else(|| told.clone()))).collect()
+    }
+
+    /// What those who asked are told of, if anybody is. What is lost of later jobs is told once more.
+    fn tell(&mut self, asked: &[Asked]) -> Option<String> {
+        let up_to = asked.iter().filter(|asked| asked.done.is_some()).map(|asked| asked.up_to).max()?;
+        let loss = self.loss.take()?;
+        let told = loss.why.clone();
+        // They asked before this was known.
+        self.syncs.iter_mut().for_each(|asked| asked.failed = asked.failed.take().or_else(|| Some(told.clone())));
+        self.loss = Some(loss).filter(|loss| loss.job > up_to);
+        Some(told)
+    }
+
+    /// Whether lookups find a file.
+    fn is_found(&self, file: u64) -> bool {
+        self.all.get(&file).is_some_and(|entry| entry.record.is_some() && entry.is_newest())
     }
 
     /// Why nothing may be appended now.

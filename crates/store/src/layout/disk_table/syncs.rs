@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::writes::Flying;
 use super::{DiskTable, DiskTableState};
 use crate::layout::limits::MAX_UNSYNCED_BINS;
 use crate::terms::SyncDone;
@@ -47,6 +48,8 @@ pub(super) struct TableSync {
     done: Option<SyncDone>,
     started: bool,
     number: u64,
+    /// What failed while it waited for its turn, and was told to others: what it is for may be lost too.
+    failed: Option<String>,
 }
 
 impl DiskTableState {
@@ -58,16 +61,33 @@ impl DiskTableState {
         }
         let unsynced = mem::take(&mut self.unsynced.bins);
         self.unsynced.before += unsynced.len() as u64;
-        if !unsynced.is_empty() {
-            self.lost_before = self.unsynced.before;
-            // The log may have lost nothing by it, and then tells nobody.
-            self.failed = Some(String::from("a sync of the disk failed, and what was written before it is given up"));
-        }
+        // Nor will it say so of what was on its way.
+        self.flying.values_mut().for_each(Flying::doubt);
         let orders = unsynced.iter().map(|(_, order)| *order);
         if let (Some(from), Some(to)) = (orders.clone().min(), orders.max()) {
+            // The log may have lost nothing by it, and then tells nobody.
+            let why = "a sync of the disk failed, and what was written before it is given up";
+            self.note_loss(to, why.to_owned());
             self.lose_orders(from, to);
         }
         unsynced.into_iter().for_each(|(bin, _)| self.lose(bin));
+    }
+
+    /// Bins up to this number were lost, as whoever waits for them is to be told.
+    pub(super) fn note_loss(&mut self, order: u64, why: String) {
+        self.lost_order = self.lost_order.max(order);
+        self.failed = Some(why);
+    }
+
+    /// What a sync tells of bins before a moment, by how it ended. What is lost of bins behind that is told once more.
+    fn tell(&mut self, moment: u64, result: Result<(), String>) -> Option<String> {
+        let told = result.err().or(self.failed.take());
+        if self.lost_order >= moment {
+            self.failed = told.clone();
+        }
+        // They asked before this was known.
+        self.syncs.iter_mut().for_each(|sync| sync.failed = sync.failed.take().or_else(|| told.clone()));
+        told
     }
 }
 
@@ -85,7 +105,8 @@ impl DiskTable {
     fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>) {
         let mut state = self.lock();
         let (moment, number) = (state.moment(), state.syncs.iter().map(|sync| sync.number + 1).max().unwrap_or(0));
-        state.syncs.push(TableSync { moment, since: self.device.clock().now(), done, started: false, number });
+        let since = self.device.clock().now();
+        state.syncs.push(TableSync { moment, since, done, started: false, number, failed: None });
         let due = self.due_syncs(&mut state);
         drop(state);
         due.into_iter().for_each(|sync| self.sync_disk(sync));
@@ -101,6 +122,7 @@ impl DiskTable {
                 done: None,
                 started: false,
                 number: 0,
+                failed: None,
             });
         }
         let flying = &state.flying;
@@ -135,27 +157,23 @@ impl DiskTable {
             state.unsynced.lasts(ended);
         }
         let at = state.syncs.iter().position(|sync| sync.number == number && sync.started);
-        let sync = at.map(|at| state.syncs.swap_remove(at));
-        let done = sync.and_then(|sync| sync.done);
-        let outcome = match (result, done.is_some()) {
-            (Ok(()), true) => state.failed.take().map_or(Ok(()), Err),
-            (Err(error), false) => {
+        let Some(sync) = at.map(|at| state.syncs.swap_remove(at)) else { return };
+        let outcome = match (&sync.done, result) {
+            (Some(_), result) => state.tell(sync.moment, result).or(sync.failed).map_or(Ok(()), Err),
+            (None, Err(error)) => {
                 state.failed = Some(error);
                 Ok(())
             }
-            (Err(error), true) => {
-                // Bins that were written since this sync began are lost too, and somebody else waits for them.
-                state.failed = if state.lost_before > ended { Some(error.clone()) } else { None };
-                Err(error)
-            }
-            (Ok(()), false) => Ok(()),
+            (None, Ok(())) => Ok(()),
         };
         let due = self.due_syncs(&mut state);
         let waiting = mem::take(&mut state.waiting);
         drop(state);
         due.into_iter().for_each(|sync| self.sync_disk(sync));
         waiting.into_iter().for_each(std::task::Waker::wake);
-        done.into_iter().for_each(|done| done(outcome.clone()));
+        if let Some(done) = sync.done {
+            done(outcome);
+        }
     }
 }
 

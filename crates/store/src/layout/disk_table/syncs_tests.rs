@@ -64,3 +64,69 @@ fn bins_that_a_sync_of_the_stores_own_took_are_told_of() {
     assert!(sync(&table).try_recv().unwrap().is_err());
     assert_eq!(sync(&table).try_recv().unwrap(), Ok(()), "once");
 }
+
+/// A bin could not be written while a sync was on its way for another. Who waited for that sync was told, and who wrote the bin was not.
+#[test]
+fn a_bin_that_fails_meanwhile_is_told_to_who_wrote_it() {
+    for is_sync_well in [true, false] {
+        let (disk, table, _frontier, _hand) = table();
+        write(&table, 0);
+        disk.do_next();
+        let first = sync(&table);
+        write(&table, 1);
+        disk.fail_second();
+        if is_sync_well {
+            disk.do_next()
+        } else {
+            disk.fail_next()
+        }
+        assert!(first.try_recv().unwrap().is_err());
+        assert!(sync(&table).try_recv().unwrap().is_err(), "who wrote the second");
+        assert_eq!(sync(&table).try_recv().unwrap(), Ok(()), "once");
+    }
+}
+
+/// A sync waits for one bin, and another that came later is on the disk before.
+#[test]
+fn a_bin_that_lands_before_an_older_one_is_told_of() {
+    let (disk, table, _frontier, _hand) = table();
+    write(&table, 0);
+    let first = sync(&table);
+    write(&table, 1);
+    assert_eq!(disk.waits(), "ww");
+    disk.do_second();
+    disk.do_next();
+    disk.fail_next();
+    assert!(first.try_recv().unwrap().is_err());
+    assert!(sync(&table).try_recv().unwrap().is_err(), "who wrote the second");
+    assert_eq!(sync(&table).try_recv().unwrap(), Ok(()), "once");
+}
+
+/// The kernel tells of a page that it dropped once, and the sync that failed may have been about one that was still on its way.
+#[test]
+fn a_bin_on_its_way_while_a_sync_fails_is_not_trusted() {
+    let (disk, table, _frontier, _hand) = table();
+    write(&table, 0);
+    disk.do_next();
+    let first = sync(&table);
+    write(&table, 1);
+    disk.fail_next();
+    assert!(first.try_recv().unwrap().is_err());
+    disk.do_next();
+    assert_eq!(table.lock().lost_among(0, 4), [0, 1]);
+    assert!(sync(&table).try_recv().unwrap().is_err());
+    assert_eq!(sync(&table).try_recv().unwrap(), Ok(()), "once");
+}
+
+#[test]
+fn whoever_waits_behind_a_sync_that_fails_is_told_as_well() {
+    let (disk, table, _frontier, _hand) = table();
+    write(&table, 0);
+    write(&table, 1);
+    (0..2).for_each(|_| disk.do_next());
+    let (first, second) = (sync(&table), sync(&table));
+    disk.fail_next();
+    disk.do_next();
+    assert!(first.try_recv().unwrap().is_err());
+    assert!(second.try_recv().unwrap().is_err());
+}

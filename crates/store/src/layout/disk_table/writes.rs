@@ -25,6 +25,8 @@ pub(super) struct Flying {
     oldest: u64,
     since: Instant,
     next: Option<Next>,
+    /// A sync failed meanwhile, which may have been about this write.
+    is_doubtful: bool,
 }
 
 /// What is to be written to a bin when the write under way has ended.
@@ -37,6 +39,11 @@ struct Next {
 impl Flying {
     pub(super) fn newest(&self) -> &Arc<AlignedBuf> {
         self.next.as_ref().map_or(&self.image, |next| &next.image)
+    }
+
+    /// Whether what is written of it lasts is not known any more.
+    pub(super) fn doubt(&mut self) {
+        self.is_doubtful = true;
     }
 
     /// Whether a bin given its number before `moment` is on its way here.
@@ -112,8 +119,14 @@ impl DiskTable {
             flying.next = Some(Next { image, order, oldest });
             return (None, order + 1);
         }
-        let flying =
-            Flying { image: image.clone(), order, oldest: order, since: self.device.clock().now(), next: None };
+        let flying = Flying {
+            image: image.clone(),
+            order,
+            oldest: order,
+            since: self.device.clock().now(),
+            next: None,
+            is_doubtful: false,
+        };
         state.flying.insert(bin, flying);
         (Some(self.op(bin, image)), order + 1)
     }
@@ -134,7 +147,8 @@ impl DiskTable {
         self.frontier.wrote_beside(result.is_ok());
         let mut state = self.lock();
         let Some(mut flying) = state.flying.remove(&bin) else { return };
-        match result {
+        let doubtful = || std::io::Error::other("a sync of the disk failed while it was being written");
+        match result.and(if flying.is_doubtful { Err(doubtful()) } else { Ok(()) }) {
             Ok(()) => {
                 state.lost.remove(&bin);
                 state.unsynced.add(bin, flying.order);
@@ -143,12 +157,19 @@ impl DiskTable {
                 tracing::error!("a bin of the disk table could not be written and is empty now: {error}");
                 state.lose(bin);
                 state.lose_orders(flying.oldest, flying.order);
-                state.failed = Some(error.to_string());
+                state.note_loss(flying.order, error.to_string());
             }
         }
         let next = flying.next.take();
         let op = next.map(|Next { image, order, oldest }| {
-            let flying = Flying { image: image.clone(), order, oldest, since: self.device.clock().now(), next: None };
+            let flying = Flying {
+                image: image.clone(),
+                order,
+                oldest,
+                since: self.device.clock().now(),
+                next: None,
+                is_doubtful: false,
+            };
             state.flying.insert(bin, flying);
             self.op(bin, image)
         });

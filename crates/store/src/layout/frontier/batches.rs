@@ -113,6 +113,10 @@ impl Frontier {
         let buffer = Arc::new(mem::replace(&mut head.batch, AlignedBuf::zeroed(0)));
         head.batch_len = 0;
         head.batch_since = None;
+        if len > 0 {
+            // Whoever asks for a sync of it is to be told, though others have been by then.
+            state.unsynced.insert(self.layout.region_of(at), turn);
+        }
         state.lost.keep(Flying { turn, at, len, buffer, is_summary: false, since: now }, now);
     }
 

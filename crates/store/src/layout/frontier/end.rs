@@ -42,10 +42,10 @@ impl Frontier {
         let frontier = self.clone();
         // The first sync is for the records, the second for the summaries that waited for it.
         let then = move |result: Result<(), String>| match result {
-            Ok(()) => frontier.settle(true, done),
+            Ok(()) => frontier.sync_beside(done),
             Err(error) => done(Err(error)),
         };
-        state.syncs.push(Sync { up_to, done: Some(Box::new(then)), tells: true, hurries: true });
+        state.syncs.push(Sync { up_to, done: Some(Box::new(then)), tells: true, hurries: true, failed: None });
         ops.extend(self.due_syncs(&mut state));
         let waiting = mem::take(&mut state.waiting);
         drop(state);

@@ -43,7 +43,7 @@ impl Frontier {
             return None;
         }
         let up_to = state.summaries.iter().map(|summary| summary.turn).max()?;
-        state.syncs.push(Sync { up_to, done: None, tells: false, hurries: false });
+        state.syncs.push(Sync { up_to, done: None, tells: false, hurries: false, failed: None });
         self.due_syncs(state)
     }
 

@@ -18,29 +18,31 @@ pub(super) struct Sync {
     pub(super) tells: bool,
     /// Whether somebody waits for it, so that all batches go at once; else one goes after the other, and reads get in between.
     pub(super) hurries: bool,
+    /// What failed while it waited for its turn, and was told to others: what it is for may be lost too.
+    pub(super) failed: Option<String>,
 }
 
 impl Frontier {
     /// See [`crate::engine::Engine::sync`].
     pub fn sync(self: &Arc<Self>, done: SyncDone) {
-        self.begin_sync(Sync { up_to: 0, done: Some(done), tells: true, hurries: true }, false);
+        self.begin_sync(Sync { up_to: 0, done: Some(done), tells: true, hurries: true, failed: None }, false);
     }
 
     /// [`Frontier::sync`] where something else was written to the device that is to last too.
     pub fn sync_beside(self: &Arc<Self>, done: SyncDone) {
-        self.begin_sync(Sync { up_to: 0, done: Some(done), tells: true, hurries: true }, true);
+        self.begin_sync(Sync { up_to: 0, done: Some(done), tells: true, hurries: true, failed: None }, true);
     }
 
     /// Make all of it last, and whatever else was written to the device, for a purpose of the store's own: what the log has lost by a
     /// failure is still told to the next who calls [`Frontier::sync`], and each failure is told here once. Where nobody waits for it (`hurries` is false) the
     /// batches of several logs go to the disk one after the other.
     pub fn settle(self: &Arc<Self>, hurries: bool, done: SyncDone) {
-        self.begin_sync(Sync { up_to: 0, done: Some(done), tells: false, hurries }, true);
+        self.begin_sync(Sync { up_to: 0, done: Some(done), tells: false, hurries, failed: None }, true);
     }
 
     /// By the clock: nobody is told, so a failure is kept for the next who asks.
     pub(super) fn sync_by_clock(self: &Arc<Self>) {
-        self.begin_sync(Sync { up_to: 0, done: None, tells: false, hurries: false }, false);
+        self.begin_sync(Sync { up_to: 0, done: None, tells: false, hurries: false, failed: None }, false);
     }
 
     /// Begin one of all that there is now.
@@ -124,12 +126,13 @@ impl Frontier {
         let hears = |tells: bool| due.iter().any(|sync| sync.tells == tells && sync.done.is_some());
         let inside = if hears(false) { state.failed_inside.take() } else { None };
         let outside = if hears(true) { state.failed.take() } else { None };
-        if outside.is_some() {
-            // It has been told.
-            state.failed_inside = None;
+        for sync in &mut state.syncs {
+            // They asked before this was known.
+            let told = if sync.tells { &outside } else { &inside };
+            sync.failed = sync.failed.take().or_else(|| told.clone());
         }
         if let Some(told) = outside.as_ref().or(inside.as_ref()).filter(|_| self.is_more_lost(&state)) {
-            // Not to those whose records came after this sync was asked for, and are in the regions that were given up.
+            // Nor to those who will ask, of what came after this sync was asked for and is in the regions that were given up.
             state.failed_inside = Some(told.clone());
             state.failed.get_or_insert_with(|| told.clone());
         }
@@ -142,9 +145,11 @@ impl Frontier {
         drop(state);
         self.submit(ops);
         waiting.into_iter().for_each(Waker::wake);
-        for Sync { done, tells, .. } in due {
-            let outcome = if tells { &outside } else { &inside };
-            done.into_iter().for_each(|done| done(outcome.clone()));
+        for Sync { done, tells, failed, .. } in due {
+            let outcome = failed.map_or_else(|| if tells { outside.clone() } else { inside.clone() }, Err);
+            if let Some(done) = done {
+                done(outcome);
+            }
         }
     }
 }

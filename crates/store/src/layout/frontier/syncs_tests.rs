@@ -124,3 +124,56 @@ fn what_came_while_a_sync_was_on_its_way_is_told_of_as_well() {
         assert_eq!(sync(&frontier).try_recv().unwrap(), Ok(()), "once");
     }
 }
+
+/// Two asked for the same records to last, one a moment after the other. The sync that failed told the first; the second's went well, though
+/// it was about what was given up.
+#[test]
+fn whoever_waits_behind_a_sync_that_fails_is_told_as_well() {
+    let (disk, frontier, _hand) = five();
+    let first = sync(&frontier);
+    (0..LOGS).for_each(|_| disk.do_next());
+    let second = sync(&frontier);
+    assert_eq!(disk.waits(), "s");
+    disk.fail_next();
+    disk.do_next();
+    assert!(first.try_recv().unwrap().is_err());
+    assert!(second.try_recv().unwrap().is_err());
+    assert_eq!(sync(&frontier).try_recv().unwrap(), Ok(()), "once");
+}
+
+/// A write fails while something else is gathered for the same region, and that is let go of for the next region to begin: before
+/// anybody had asked whether it lasts.
+#[test]
+fn what_is_let_go_of_with_its_region_is_told_of() {
+    let (disk, frontier, _hand) = five();
+    let first = sync(&frontier);
+    append(&frontier, 0);
+    disk.fail_next();
+    (1..LOGS).for_each(|_| disk.do_next());
+    assert_eq!(disk.waits(), "s");
+    append(&frontier, 0);
+    disk.do_next();
+    assert!(first.try_recv().unwrap().is_err());
+    let second = sync(&frontier);
+    disk.do_next();
+    disk.do_next();
+    assert!(second.try_recv().unwrap().is_err(), "who wrote what was gathered");
+    assert_eq!(sync(&frontier).try_recv().unwrap(), Ok(()), "once");
+}
+
+/// A snapshot writes its pages while a client's sync fails, which may have been about these: then its own is to fail, though that went
+/// well and the client was told.
+#[test]
+fn a_failure_is_told_within_though_a_client_was_told() {
+    let (disk, frontier, _hand) = five();
+    let asked = sync(&frontier);
+    (0..LOGS).for_each(|_| disk.do_next());
+    disk.fail_next();
+    assert!(asked.try_recv().unwrap().is_err());
+    let of_a_snapshot = settle(&frontier, true);
+    disk.do_next();
+    assert!(of_a_snapshot.try_recv().unwrap().is_err());
+    let of_the_next = settle(&frontier, true);
+    disk.do_next();
+    assert_eq!(of_the_next.try_recv().unwrap(), Ok(()), "once");
+}
