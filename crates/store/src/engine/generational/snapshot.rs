@@ -68,6 +68,7 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
         return false;
     }
     let mut covered = engine.covered();
+    engine.indexed.log.frontier.begin_own();
     // Before the number and the pages: what was forgotten before it began has a lower number, and is in none of them.
     let epoch = engine.epochs.begun();
     let rounds = if engine.indexed.index.table().is_some() { clean::rounds(engine) } else { 0 };

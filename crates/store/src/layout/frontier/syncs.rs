@@ -40,6 +40,15 @@ impl Frontier {
         self.begin_sync(Sync { up_to: 0, done: Some(done), tells: false, hurries, failed: None }, true);
     }
 
+    /// Something of the store's own begins, at whose end it will [`Frontier::settle`]: what failed before that, and was told to somebody who
+    /// asked, is no matter of it.
+    pub fn begin_own(&self) {
+        let mut state = self.state.lock();
+        if state.failed.is_none() {
+            state.failed_inside = None;
+        }
+    }
+
     /// By the clock: nobody is told, so a failure is kept for the next who asks.
     pub(super) fn sync_by_clock(self: &Arc<Self>) {
         self.begin_sync(Sync { up_to: 0, done: None, tells: false, hurries: false, failed: None }, false);

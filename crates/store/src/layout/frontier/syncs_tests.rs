@@ -177,3 +177,17 @@ fn a_failure_is_told_within_though_a_client_was_told() {
     disk.do_next();
     assert_eq!(of_the_next.try_recv().unwrap(), Ok(()), "once");
 }
+
+/// Else the snapshot that is taken at the end would not be taken after any failure before, however long ago.
+#[test]
+fn what_a_client_was_told_before_is_no_matter_of_what_begins() {
+    let (disk, frontier, _hand) = five();
+    let asked = sync(&frontier);
+    (0..LOGS).for_each(|_| disk.do_next());
+    disk.fail_next();
+    assert!(asked.try_recv().unwrap().is_err());
+    frontier.begin_own();
+    let of_a_snapshot = settle(&frontier, true);
+    disk.do_next();
+    assert_eq!(of_a_snapshot.try_recv().unwrap(), Ok(()));
+}

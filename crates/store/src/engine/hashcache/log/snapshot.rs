@@ -46,6 +46,7 @@ fn is_due(engine: &Inner) -> bool {
 pub fn take(engine: &Inner) {
     let Some(layout) = engine.snapshots.filter(|_| !engine.log.frontier.is_retired()) else { return };
     let mut newest = engine.log.device.clock().lock(&engine.snapshot);
+    engine.log.frontier.begin_own();
     // Before the place and the pages: what was forgotten before it began lies before that place, and is in none of them.
     let epoch = engine.epochs.begun();
     let up_to = {
