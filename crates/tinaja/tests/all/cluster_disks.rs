@@ -430,6 +430,17 @@ fn a_failing_origin_is_asked_twice() {
     }
 }
 
+/// Clients of the first node, one for each path, for whom the system holds little that they do not read.
+fn asking(together: &Together, paths: &[String]) -> Vec<Client> {
+    let ask = |path: &String| {
+        let mut client = Client::connect(together.nodes[0].listen);
+        rustix::net::sockopt::set_socket_recv_buffer_size(client.stream(), 65_536).unwrap();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: cluster.test\r\nConnection: close\r\n\r\n"));
+        client
+    };
+    paths.iter().map(ask).collect()
+}
+
 /// A home dies while it sends long objects: the rest of each comes from the other home, and no client is cut off. They once were, whatever else had the object.
 #[test]
 fn what_a_home_does_not_send_to_the_end_another_one_does() {
@@ -443,15 +454,7 @@ fn what_a_home_does_not_send_to_the_end_another_one_does() {
     let paths: Vec<String> = (0..10).map(|n| format!("/{BYTES}/object-{n}")).collect();
     paths.iter().for_each(|path| check(path, &together.get(0, path)));
     lie_on_disks(&together, 20);
-    let mut clients: Vec<Client> = paths
-        .iter()
-        .map(|path| {
-            let mut client = Client::connect(together.nodes[0].listen);
-            rustix::net::sockopt::set_socket_recv_buffer_size(client.stream(), 65_536).unwrap();
-            client.send(format!("GET {path} HTTP/1.1\r\nHost: cluster.test\r\nConnection: close\r\n\r\n"));
-            client
-        })
-        .collect();
+    let mut clients = asking(&together, &paths);
     // They have begun to come, and nobody reads on.
     clients.iter().for_each(|client| {
         client.stream().peek(&mut [0]).unwrap();
@@ -489,14 +492,7 @@ fn what_a_home_does_not_fetch_to_the_end_comes_from_the_origin() {
     };
     let together = Together::start_with(2, &origin, "patience = \"2s\"\ndisk = \"home\"");
     let paths: Vec<String> = (0..16).map(|n| format!("/{BYTES}/object-{n}")).collect();
-    let mut clients: Vec<Client> = paths
-        .iter()
-        .map(|path| {
-            let mut client = Client::connect(together.nodes[0].listen);
-            client.send(format!("GET {path} HTTP/1.1\r\nHost: cluster.test\r\nConnection: close\r\n\r\n"));
-            client
-        })
-        .collect();
+    let mut clients = asking(&together, &paths);
     wait_for("half of each object to come", Duration::from_secs(60), || (at.load(Relaxed) == 16).then_some(()));
     clients.iter().for_each(|client| {
         client.stream().peek(&mut [0]).unwrap();

@@ -43,7 +43,7 @@ const LOOK: Duration = Duration::from_millis(1);
 const LOOKS: u32 = 60_000;
 
 /// Asks the kernel again while it has no memory: where that is limited for who asks, and all of it is on its way to a slow disk, a
-/// page is waited for, but with control groups of the first version an inode is not. A file was not made for that, once in hundreds of runs.
+/// page is waited for, but with control groups of the first version an inode is not.
 ///
 /// Errors: what else the kernel says, or that for a minute.
 fn when_there_is_memory<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {

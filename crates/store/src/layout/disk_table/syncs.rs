@@ -81,7 +81,9 @@ impl DiskTableState {
 
     /// What a sync tells of bins before a moment, by how it ended. What is lost of bins behind that is told once more.
     fn tell(&mut self, moment: u64, result: Result<(), String>) -> Option<String> {
-        let told = result.err().or(self.failed.take());
+        // Whoever hears that a sync failed has heard of all that failed before.
+        let before = self.failed.take();
+        let told = result.err().or(before);
         if self.lost_order >= moment {
             self.failed = told.clone();
         }

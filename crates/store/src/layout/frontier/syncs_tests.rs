@@ -27,6 +27,16 @@ fn five() -> (Arc<Held>, Arc<Frontier>, ManualClock) {
     (disk, frontier, hand)
 }
 
+/// Five logs whose batches are written, and a client whose sync of them failed, as it was told.
+fn told() -> (Arc<Held>, Arc<Frontier>, ManualClock) {
+    let (disk, frontier, hand) = five();
+    let asked = sync(&frontier);
+    (0..LOGS).for_each(|_| disk.do_next());
+    disk.fail_next();
+    assert!(asked.try_recv().unwrap().is_err());
+    (disk, frontier, hand)
+}
+
 fn append(frontier: &Arc<Frontier>, log: usize) {
     let id = Digest([log as u8 + 1; 16]);
     let record = Record { id, kind: Kind::Whole, name: b"a", head: &[], body: b"b", related_bytes: 0 };
@@ -79,11 +89,7 @@ fn where_somebody_waits_all_go_at_once() {
 /// the sync of the snapshot failed too, and the client's next, on a disk that was well again, was told that something had been lost.
 #[test]
 fn a_sync_that_loses_nothing_fails_nobody_else() {
-    let (disk, frontier, _hand) = five();
-    let asked = sync(&frontier);
-    (0..LOGS).for_each(|_| disk.do_next());
-    disk.fail_next();
-    assert!(asked.try_recv().unwrap().is_err());
+    let (disk, frontier, _hand) = told();
     let of_a_snapshot = settle(&frontier, true);
     disk.fail_next();
     assert!(of_a_snapshot.try_recv().unwrap().is_err(), "who asked is told");
@@ -165,11 +171,7 @@ fn what_is_let_go_of_with_its_region_is_told_of() {
 /// well and the client was told.
 #[test]
 fn a_failure_is_told_within_though_a_client_was_told() {
-    let (disk, frontier, _hand) = five();
-    let asked = sync(&frontier);
-    (0..LOGS).for_each(|_| disk.do_next());
-    disk.fail_next();
-    assert!(asked.try_recv().unwrap().is_err());
+    let (disk, frontier, _hand) = told();
     let of_a_snapshot = settle(&frontier, true);
     disk.do_next();
     assert!(of_a_snapshot.try_recv().unwrap().is_err());
@@ -181,11 +183,7 @@ fn a_failure_is_told_within_though_a_client_was_told() {
 /// Else the snapshot that is taken at the end would not be taken after any failure before, however long ago.
 #[test]
 fn what_a_client_was_told_before_is_no_matter_of_what_begins() {
-    let (disk, frontier, _hand) = five();
-    let asked = sync(&frontier);
-    (0..LOGS).for_each(|_| disk.do_next());
-    disk.fail_next();
-    assert!(asked.try_recv().unwrap().is_err());
+    let (disk, frontier, _hand) = told();
     frontier.begin_own();
     let of_a_snapshot = settle(&frontier, true);
     disk.do_next();
